@@ -1,0 +1,59 @@
+// Integer expressions of a schedule: "ceil_div(n, 256)", "pos * stride", "select(device.warp_size == 1, 1, 256)".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rondo {
+
+// What is wrong with an expression's text, or with its value for some variables; `offset` is the byte in the text.
+class ExpressionError : public std::runtime_error {
+ public:
+  ExpressionError(std::string message, std::size_t offset) : std::runtime_error(std::move(message)), offset_(offset) {}
+  std::size_t offset() const noexcept { return offset_; }
+
+ private:
+  std::size_t offset_;
+};
+
+// A fault of evaluation, without allocation: for the hot path.
+enum class ExpressionFault : std::uint8_t { none, overflow, division_by_zero };
+
+// Checked signed 64-bit arithmetic: + - * / % (C's truncation; see docs/schedule.md), unary - and !, comparisons, && || (both sides
+// evaluated), parentheses, decimal and 0x literals, true, false; ceil_div(a, b), round_up(a, b), min(a, …), max(a, …),
+// select(condition, a, b) (only the chosen side may fault). Immutable; compiled once to a postfix program.
+class Expression {
+ public:
+  // At most 4,096 bytes and 64 levels deep; anything else throws ExpressionError.
+  static Expression parse(std::string_view text);
+  static Expression literal(std::int64_t value);
+
+  const std::string& text() const noexcept { return text_; }
+  // Each name once, in the order of appearance; at most 32. Names are [A-Za-z_][A-Za-z0-9_]* with parts joined by dots.
+  const std::vector<std::string>& variables() const noexcept { return variables_; }
+  bool is_literal() const noexcept;
+
+  // `values` in the order of variables(). Never allocates. On a fault *value is untouched.
+  ExpressionFault evaluate(std::span<const std::int64_t> values, std::int64_t* value) const noexcept;
+  // The same, throwing ExpressionError with the place of the fault and the operands.
+  std::int64_t evaluate_or_throw(std::span<const std::int64_t> values) const;
+
+ private:
+  enum class Operation : std::uint8_t;
+  struct Instruction {
+    Operation operation;
+    std::int64_t operand;     // literal, variable index, argument count or jump target
+    std::uint32_t offset;     // where in the text, for errors
+  };
+  std::string text_;
+  std::vector<std::string> variables_;
+  std::vector<Instruction> program_;
+};
+
+}  // namespace rondo
