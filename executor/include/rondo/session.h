@@ -1,0 +1,177 @@
+// What a user holds: a schedule made ready for one device, launched again and again.
+//
+//     auto device = rondo::open_device("auto");
+//     auto session = rondo::Session::load("configs/saxpy.json", device, {});
+//     const auto a = session.param("a");
+//     for (double value : {1.0, 2.0, 3.0}) {
+//       session.set(a, value);
+//       if (auto status = session.launch(); !status.ok()) throw session.error(status);
+//     }
+//
+// Building throws rondo::Error. set, bind and launch return a Status, allocate nothing, take no lock and look
+// up no name. A session is used by one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "rondo/data_type.h"
+#include "rondo/error.h"
+#include "rondo/status.h"
+#include "rondo/weights.h"
+
+namespace rondo {
+
+class Device;
+
+// graph: one executable graph, updated where something changed. eager: the same plan, one plain launch an op.
+enum class Mode : std::uint8_t { graph, eager };
+
+struct SessionOptions {
+  Mode mode = Mode::graph;
+  // Constants' values in place of the schedule's, as text: {"kv_by_slot", "1"}. An unknown or step param:
+  // bad_argument.
+  std::vector<std::pair<std::string, std::string>> constants;
+  std::shared_ptr<const WeightFile> weights;  // may be null where the schedule needs none
+  // Every buffer gets an allocation of its own, temporaries too: memory checkers then see overruns, and
+  // `read` works on all.
+  bool separate_buffers = false;
+  std::optional<std::filesystem::path> cache_directory;  // nullopt: the default, see rtc/cache.h
+  unsigned compile_threads = 0;                          // 0: as many as there are processors
+  // Long steps report here: what is being done, how much of how much. Called from the building thread or,
+  // during compilation, from one compiling thread at a time.
+  std::function<void(std::string_view what, std::size_t done, std::size_t total)> progress;
+  // One line for what the user should know and is no error (a cache that cannot be written).
+  std::function<void(const std::string& line)> notice;
+};
+
+struct ParamHandle {
+  std::uint32_t index;
+};
+struct BufferHandle {
+  std::uint32_t index;
+};
+
+struct ParamInfo {
+  std::string name;
+  DataType type;
+  bool is_step;
+  std::int64_t integer = 0;                // the value now, of a bool or integer param
+  double real = 0;                         // of a float param
+  std::int64_t smallest = 0, largest = 0;  // what `set` accepts, inclusive; integer params only
+};
+
+enum class Role : std::uint8_t { input, output, weight, state, temporary };
+const char* name(Role role) noexcept;
+
+struct BufferInfo {
+  std::string name;
+  DataType type;
+  std::vector<std::size_t> shape;  // elements, slowest dimension first
+  std::size_t bytes;
+  Role role;
+  bool readable;  // false for a temporary that shares the arena
+};
+
+// How often the driver was called since the session was built.
+struct Counters {
+  std::uint64_t launches = 0;         // of this session
+  std::uint64_t graph_launches = 0;   // cuGraphLaunch
+  std::uint64_t kernel_launches = 0;  // cuLaunchKernel (eager mode)
+  std::uint64_t node_updates = 0;     // cuGraphExecKernelNodeSetParams
+  std::uint64_t node_toggles = 0;     // cuGraphNodeSetEnabled
+  std::uint64_t instantiations = 0;   // cuGraphInstantiate
+  std::uint64_t captures = 0;         // stream captures: always 0, Rondo has none
+};
+
+struct BuildSummary {
+  std::size_t nodes = 0, edges = 0, kernels = 0;
+  std::size_t compiled = 0, from_cache = 0;  // translation units
+  std::size_t arena_bytes = 0;               // temporaries
+  std::size_t buffer_bytes = 0;              // everything else
+};
+
+// A stream of the caller's: a CUstream on cuda. Null: the session's own stream.
+struct Stream {
+  void* native = nullptr;
+};
+
+class Session {
+ public:
+  // `file` is a schedule; throws Error(bad_schedule, bad_argument, missing_backend, run_time) and leaves
+  // nothing behind.
+  static Session load(const std::filesystem::path& file, std::shared_ptr<Device> device,
+                      const SessionOptions& options);
+  // The same from text; `file` names it in messages and is where relative paths start.
+  static Session parse(std::string text, const std::filesystem::path& file, std::shared_ptr<Device> device,
+                       const SessionOptions& options);
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();  // waits for the session's own stream
+
+  const std::string& name() const noexcept;
+  std::span<const ParamInfo> params() const noexcept;    // index = ParamHandle::index
+  std::span<const BufferInfo> buffers() const noexcept;  // index = BufferHandle::index
+  ParamHandle param(std::string_view name) const;        // throws bad_argument, the nearest name suggested
+  BufferHandle buffer(std::string_view name) const;
+  const Counters& counters() const noexcept;
+  const BuildSummary& summary() const noexcept;
+
+  // A step param's value for all launches from now on. Out of its range, a constant, or the wrong kind:
+  // bad_argument, and nothing has changed. An integer given for a float param is converted.
+  Status set(ParamHandle param, std::int64_t value) noexcept;
+  Status set(ParamHandle param, double value) noexcept;
+  Status set(ParamHandle param, int value) noexcept { return set(param, static_cast<std::int64_t>(value)); }
+  // Text, for tools: "17", "0.5", "true". Throws bad_argument.
+  void set(std::string_view name, std::string_view text);
+
+  // Queues one replay. Values that make an op impossible (a grid above the device's limit, an offset outside
+  // its buffer, an expression that overflows): bad_argument, nothing was changed or launched. A driver
+  // failure: run_time; the session has failed if the driver may be left with half of an update, and then
+  // refuses every launch until it is built anew.
+  Status launch(Stream stream = {}) noexcept;
+  Status synchronize(Stream stream = {}) noexcept;
+  bool failed() const noexcept;
+  // The whole story of a status that this session returned last: op, kernel, argument, values.
+  Error error(const Status& status) const;
+
+  // Memory of the caller's in place of the session's, from the next launch on; it must outlive all launches
+  // queued with it. Too small, misaligned, overlapping a buffer where one of the two is written, or a
+  // temporary in the arena: bad_argument.
+  Status bind(BufferHandle buffer, std::uint64_t address, std::size_t bytes) noexcept;
+  Status unbind(BufferHandle buffer) noexcept;                // back to the session's own memory
+  std::uint64_t address(BufferHandle buffer) const noexcept;  // 0 for a temporary in the arena
+
+  // Stream-ordered. `read` returns when the bytes are there; `write` when `from` may be reused. `offset` in
+  // bytes.
+  Status read(BufferHandle buffer, std::span<std::byte> to, std::size_t offset = 0,
+              Stream stream = {}) noexcept;
+  Status write(BufferHandle buffer, std::span<const std::byte> from, std::size_t offset = 0,
+               Stream stream = {}) noexcept;
+  // Every byte of a buffer; for poisoning outputs.
+  Status fill_bytes(BufferHandle buffer, std::uint8_t value, Stream stream = {}) noexcept;
+  // Reapplies the initial fills and the step params' initial values.
+  Status reset(Stream stream = {}) noexcept;
+
+ private:
+  struct State;
+  explicit Session(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+// Every complaint about a schedule that can be found: by parsing alone where `device` is null, else planned,
+// compiled and compared with the kernels' signatures as well (nothing is allocated or launched). Empty: it is
+// good.
+std::vector<Diagnostic> check_schedule(const std::filesystem::path& file, Device* device,
+                                       const SessionOptions& options);
+
+}  // namespace rondo
