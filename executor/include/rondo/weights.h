@@ -21,7 +21,7 @@ struct Tensor {
   std::string type_name;           // as the file calls it: "Q4_1", "<f4"
   std::optional<DataType> type;    // nullopt: a type that Rondo does not know; the data is then empty
   std::vector<std::size_t> shape;  // slowest dimension first, as in NumPy (a GGUF file lists them the other way round)
-  std::span<const std::byte> data; // valid as long as the WeightFile lives
+  std::span<const std::byte> data;  // valid as long as the WeightFile lives; aligned as the file has it, perhaps not at all
 };
 
 // Arrays of GGUF metadata keep their elements' kind; integers of every width are widened.
@@ -49,7 +49,8 @@ class WeightFile {
   std::unique_ptr<State> state_;
 };
 
-// Writes a C-ordered .npy (format 1.0). Throws Error(run_time) when the file cannot be written. Block types are refused.
+// Writes a C-ordered .npy (format 1.0); bf16, which NumPy lacks, as "<V2", which PyPI's ml_dtypes reads and writes. Throws
+// Error(run_time) when the file cannot be written, Error(bad_argument) for block types and for data that does not fill the shape.
 void write_npy(const std::filesystem::path& path, DataType type, std::span<const std::size_t> shape, std::span<const std::byte> data);
 
 }  // namespace rondo
