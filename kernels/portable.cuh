@@ -23,6 +23,94 @@ __device__ inline T* rondo_dynamic_shared() {
   return static_cast<T*>(rondo_host_dynamic_shared());
 }
 
+// Explicit vectors for products with packed weights: compilers do not find good code for those loops by
+// themselves.
+#if defined(__AVX512F__)
+constexpr int rondo_host_lanes = 16;
+#elif defined(__AVX__)
+constexpr int rondo_host_lanes = 8;
+#else
+constexpr int rondo_host_lanes = 4;
+#endif
+typedef float rondo_host_floats __attribute__((vector_size(4 * rondo_host_lanes)));
+typedef int rondo_host_ints __attribute__((vector_size(4 * rondo_host_lanes)));
+typedef short rondo_host_shorts __attribute__((vector_size(2 * rondo_host_lanes)));
+typedef unsigned short rondo_host_halves __attribute__((vector_size(2 * rondo_host_lanes)));
+typedef unsigned char rondo_host_bytes __attribute__((vector_size(rondo_host_lanes)));
+typedef signed char rondo_host_signed_bytes __attribute__((vector_size(rondo_host_lanes)));
+
+template <typename Vector>
+__forceinline__ Vector rondo_host_load(const void* from) {
+  Vector vector;
+  __builtin_memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+
+template <typename Vector>
+__forceinline__ rondo_host_floats rondo_host_to_floats(Vector shorts) {
+  return __builtin_convertvector(__builtin_convertvector(shorts, rondo_host_ints), rondo_host_floats);
+}
+
+__forceinline__ float rondo_host_sum(rondo_host_floats vector) {
+  float sum = 0.0f;
+  for (int i = 0; i < rondo_host_lanes; ++i) sum += vector[i];
+  return sum;
+}
+
+// Binary16 bits → float, lane by lane.
+__forceinline__ rondo_host_floats rondo_host_half_to_floats(rondo_host_halves halves) {
+  const rondo_host_ints bits = __builtin_convertvector(halves, rondo_host_ints);
+  const rondo_host_ints magnitude = (bits & 0x7fff) << 13;
+  const rondo_host_ints rebias = rondo_host_ints{} + (112 << 23);
+  const rondo_host_ints is_special = magnitude >= (0x7c00 << 13);
+  const rondo_host_ints is_subnormal = magnitude < (0x400 << 13);
+  const rondo_host_ints normal = magnitude + rebias + (is_special & rebias);
+  const rondo_host_ints one = rondo_host_ints{} + (113 << 23);  // 2^-14 as a float: the smallest normal half
+  const rondo_host_ints subnormal =
+      (rondo_host_ints)((rondo_host_floats)(magnitude + one) - (rondo_host_floats)one);
+  return (rondo_host_floats)((is_subnormal & subnormal) | (~is_subnormal & normal) | ((bits & 0x8000) << 16));
+}
+
+// What a row's product with x is made of, by weight type.
+
+__forceinline__ float rondo_host_dot(const __half* row, const float* x, int n) {
+  rondo_host_floats sums = {};
+  int i = 0;
+  for (; i + rondo_host_lanes <= n; i += rondo_host_lanes) {
+    sums += rondo_host_half_to_floats(rondo_host_load<rondo_host_halves>(row + i)) *
+            rondo_host_load<rondo_host_floats>(x + i);
+  }
+  float sum = rondo_host_sum(sums);
+  for (; i < n; ++i) sum += __half2float(row[i]) * x[i];
+  return sum;
+}
+
+// `quants`: 32 signed bytes. Adds scale * quants[i] * x[i] to lane i % lanes.
+__forceinline__ void rondo_host_add_q8_0(rondo_host_floats& sums, const signed char* quants, float scale,
+                                         const float* x) {
+  rondo_host_floats products = {};
+  for (int i = 0; i < 32; i += rondo_host_lanes) {
+    const auto bytes = rondo_host_load<rondo_host_signed_bytes>(quants + i);
+    products += rondo_host_to_floats(__builtin_convertvector(bytes, rondo_host_shorts)) *
+                rondo_host_load<rondo_host_floats>(x + i);
+  }
+  sums += products * scale;
+}
+
+// `quants`: 16 bytes, weights 0 … 15 in the low halves, 16 … 31 in the high halves.
+__forceinline__ void rondo_host_add_q4_1(rondo_host_floats& low_sums, rondo_host_floats& high_sums,
+                                         const unsigned char* quants, float scale, float minimum,
+                                         const float* x) {
+  for (int i = 0; i < 16; i += rondo_host_lanes) {
+    const auto pairs =
+        __builtin_convertvector(rondo_host_load<rondo_host_bytes>(quants + i), rondo_host_halves);
+    low_sums +=
+        (rondo_host_to_floats(pairs & 15) * scale + minimum) * rondo_host_load<rondo_host_floats>(x + i);
+    high_sums +=
+        (rondo_host_to_floats(pairs >> 4) * scale + minimum) * rondo_host_load<rondo_host_floats>(x + i + 16);
+  }
+}
+
 #else
 
 #if defined(__HIP_PLATFORM_AMD__)
@@ -199,9 +287,13 @@ struct rondo_f16 {
   __device__ static float load(const storage* row, int i) { return __half2float(row[i]); }
 
   __device__ static float dot(const storage* row, const float* x, int n) {
+#if defined(RONDO_HOST)
+    return rondo_host_dot(row, x, n);
+#else
     float sum = 0.0f;
     rondo_for_lanes(n, [&](int i) { sum += __half2float(row[i]) * x[i]; });
     return sum;
+#endif
   }
 };
 
@@ -221,28 +313,23 @@ struct rondo_q8_0 {
   }
 
   __device__ static float dot(const storage* row, const float* x, int n) {
+#if defined(RONDO_HOST)
+    rondo_host_floats sums = {};
+    for (int b = 0; b < n / 32; ++b)
+      rondo_host_add_q8_0(sums, row[b].quants, __half2float(row[b].scale), x + 32 * b);
+    return rondo_host_sum(sums);
+#else
     float sum = 0.0f;
-    if constexpr (rondo_warp_size == 1) {
-      float sums[16] = {};
-      for (int b = 0; b < n / 32; ++b) {
-        const float scale = __half2float(row[b].scale);
-        for (int j = 0; j < 16; ++j) {
-          sums[j] += scale * (static_cast<float>(row[b].quants[j]) * x[32 * b + j] +
-                              static_cast<float>(row[b].quants[j + 16]) * x[32 * b + j + 16]);
-        }
-      }
-      for (int j = 0; j < 16; ++j) sum += sums[j];
-    } else {
-      rondo_for_lanes(n / 4, [&](int part) {  // four weights a lane: neighbours read neighbouring bytes
-        const storage& block = row[part / 8];
-        const signed char* quants = block.quants + 4 * (part % 8);
-        const float* values = x + 4 * part;
-        float product = 0.0f;
-        for (int j = 0; j < 4; ++j) product += static_cast<float>(quants[j]) * values[j];
-        sum += __half2float(block.scale) * product;
-      });
-    }
+    rondo_for_lanes(n / 4, [&](int part) {  // four weights a lane: neighbours read neighbouring bytes
+      const storage& block = row[part / 8];
+      const signed char* quants = block.quants + 4 * (part % 8);
+      const float* values = x + 4 * part;
+      float product = 0.0f;
+      for (int j = 0; j < 4; ++j) product += static_cast<float>(quants[j]) * values[j];
+      sum += __half2float(block.scale) * product;
+    });
     return sum;
+#endif
   }
 };
 
@@ -265,33 +352,28 @@ struct rondo_q4_1 {
   }
 
   __device__ static float dot(const storage* row, const float* x, int n) {
-    float sum = 0.0f;
-    if constexpr (rondo_warp_size == 1) {
-      float sums[16] = {};
-      for (int b = 0; b < n / 32; ++b) {
-        const float scale = __half2float(row[b].scale);
-        const float minimum = __half2float(row[b].minimum);
-        for (int j = 0; j < 16; ++j) {
-          const int quants = row[b].quants[j];
-          sums[j] += (scale * static_cast<float>(quants & 15) + minimum) * x[32 * b + j] +
-                     (scale * static_cast<float>(quants >> 4) + minimum) * x[32 * b + j + 16];
-        }
-      }
-      for (int j = 0; j < 16; ++j) sum += sums[j];
-    } else {
-      rondo_for_lanes(n / 8, [&](int part) {  // four bytes a lane: neighbours read neighbouring words
-        const storage& block = row[part / 4];
-        const unsigned quants = reinterpret_cast<const unsigned*>(block.quants)[part % 4];
-        const float* values = x + 32 * (part / 4) + 4 * (part % 4);
-        float product = 0.0f, total = 0.0f;
-        for (int j = 0; j < 4; ++j) {
-          product += static_cast<float>((quants >> (8 * j)) & 15u) * values[j] +
-                     static_cast<float>((quants >> (8 * j + 4)) & 15u) * values[j + 16];
-          total += values[j] + values[j + 16];
-        }
-        sum += __half2float(block.scale) * product + __half2float(block.minimum) * total;
-      });
+#if defined(RONDO_HOST)
+    rondo_host_floats low = {}, high = {};
+    for (int b = 0; b < n / 32; ++b) {
+      rondo_host_add_q4_1(low, high, row[b].quants, __half2float(row[b].scale), __half2float(row[b].minimum),
+                          x + 32 * b);
     }
+    return rondo_host_sum(low + high);
+#else
+    float sum = 0.0f;
+    rondo_for_lanes(n / 8, [&](int part) {  // four bytes a lane: neighbours read neighbouring words
+      const storage& block = row[part / 4];
+      const unsigned quants = reinterpret_cast<const unsigned*>(block.quants)[part % 4];
+      const float* values = x + 32 * (part / 4) + 4 * (part % 4);
+      float product = 0.0f, total = 0.0f;
+      for (int j = 0; j < 4; ++j) {
+        product += static_cast<float>((quants >> (8 * j)) & 15u) * values[j] +
+                   static_cast<float>((quants >> (8 * j + 4)) & 15u) * values[j + 16];
+        total += values[j] + values[j + 16];
+      }
+      sum += __half2float(block.scale) * product + __half2float(block.minimum) * total;
+    });
     return sum;
+#endif
   }
 };
