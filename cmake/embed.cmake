@@ -9,5 +9,8 @@ function(rondo_embed target namespace variable file)
             -P ${PROJECT_SOURCE_DIR}/cmake/embed_file.cmake
     DEPENDS ${path} ${PROJECT_SOURCE_DIR}/cmake/embed_file.cmake
     VERBATIM)
+  # The rule is of this folder, the target may be of another: the dependency between targets carries the order.
+  add_custom_target(${target}_embed_${variable} DEPENDS ${output})
+  add_dependencies(${target} ${target}_embed_${variable})
   target_sources(${target} PRIVATE ${output})
 endfunction()

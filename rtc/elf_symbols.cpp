@@ -1,0 +1,72 @@
+#include "elf_symbols.h"
+
+#include <elf.h>
+
+#include <cstring>
+
+namespace rondo::rtc {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+std::optional<Bytes> part(Bytes file, std::uint64_t offset, std::uint64_t size) {
+  if (offset > file.size() || size > file.size() - offset) return std::nullopt;
+  return file.subspan(offset, size);
+}
+
+// Copied out: nothing in a file that came from elsewhere is known to be aligned.
+template <class T>
+std::optional<T> read(Bytes file, std::uint64_t offset) {
+  const std::optional<Bytes> bytes = part(file, offset, sizeof(T));
+  if (!bytes) return std::nullopt;
+  T value;
+  std::memcpy(&value, bytes->data(), sizeof value);
+  return value;
+}
+
+std::optional<Elf64_Shdr> section(Bytes file, const Elf64_Ehdr& header, std::uint32_t index) {
+  if (index >= header.e_shnum || header.e_shentsize < sizeof(Elf64_Shdr) || header.e_shoff > file.size())
+    return std::nullopt;
+  return read<Elf64_Shdr>(file, header.e_shoff + std::uint64_t{index} * header.e_shentsize);
+}
+
+bool is_named(Bytes strings, std::uint32_t offset, std::string_view name) {
+  if (offset >= strings.size() || strings.size() - offset <= name.size()) return false;
+  return std::memcmp(strings.data() + offset, name.data(), name.size()) == 0 &&
+         strings[offset + name.size()] == std::byte{0};
+}
+
+Bytes content_of(Bytes file, const Elf64_Ehdr& header, const Elf64_Sym& symbol) {
+  const std::optional<Elf64_Shdr> home = section(file, header, symbol.st_shndx);
+  if (!home || home->sh_type == SHT_NOBITS || symbol.st_value < home->sh_addr) return {};
+  const std::optional<Bytes> bytes = part(file, home->sh_offset, home->sh_size);
+  if (!bytes) return {};
+  return part(*bytes, symbol.st_value - home->sh_addr, symbol.st_size).value_or(Bytes{});
+}
+
+}  // namespace
+
+std::optional<ElfSymbol> find_elf_symbol(Bytes file, std::string_view name) {
+  const std::optional<Elf64_Ehdr> header = read<Elf64_Ehdr>(file, 0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+      header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB) {
+    return std::nullopt;
+  }
+  for (std::uint32_t i = 0; i < header->e_shnum; ++i) {
+    const std::optional<Elf64_Shdr> table = section(file, *header, i);
+    if (!table || (table->sh_type != SHT_SYMTAB && table->sh_type != SHT_DYNSYM)) continue;
+    const std::optional<Elf64_Shdr> names = section(file, *header, table->sh_link);
+    if (!names || names->sh_type != SHT_STRTAB) continue;
+    const std::optional<Bytes> symbols = part(file, table->sh_offset, table->sh_size);
+    const std::optional<Bytes> strings = part(file, names->sh_offset, names->sh_size);
+    if (!symbols || !strings) continue;
+    for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size(); at += sizeof(Elf64_Sym)) {
+      const Elf64_Sym symbol = *read<Elf64_Sym>(*symbols, at);
+      if (symbol.st_shndx == SHN_UNDEF || !is_named(*strings, symbol.st_name, name)) continue;
+      return ElfSymbol{content_of(file, *header, symbol), symbol.st_other};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace rondo::rtc
