@@ -40,9 +40,7 @@ class HeaderParser {
   HeaderParser(std::string_view text, std::size_t start, const std::string& file)
       : text_(text), start_(start), file_(file) {}
 
-  [[noreturn]] void fail(const std::string& what) const {
-    throw_at_byte(file_, start_ + position_, what);
-  }
+  [[noreturn]] void fail(const std::string& what) const { throw_at_byte(file_, start_ + position_, what); }
 
   void parse() {
     expect('{');
@@ -304,7 +302,7 @@ void write_npy(const std::filesystem::path& path, DataType type, std::span<const
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wb"), &std::fclose);
   if (!file) fail("cannot be created");
   const bool written = std::fwrite(start.data(), 1, start.size(), file.get()) == start.size() &&
-                       std::fwrite(data.data(), 1, data.size(), file.get()) == data.size();
+                       (data.empty() || std::fwrite(data.data(), 1, data.size(), file.get()) == data.size());
   if (!written) fail("cannot be written");
   if (std::fclose(file.release()) != 0) fail("cannot be written");
 }
