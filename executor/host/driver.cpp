@@ -11,6 +11,7 @@
 
 #include "event.h"
 #include "graph.h"
+#include "launch_limits.h"
 #include "module.h"
 #include "pool.h"
 #include "rondo/error.h"
@@ -27,9 +28,6 @@ constexpr Status refuse(const char* why) { return {ErrorCode::bad_argument, 0, "
 std::byte* address(DevicePointer pointer) noexcept {
   return reinterpret_cast<std::byte*>(static_cast<std::uintptr_t>(pointer));
 }
-
-bool is_zero(Dim3 d) noexcept { return d.x == 0 || d.y == 0 || d.z == 0; }
-bool exceeds(Dim3 d, Dim3 limit) noexcept { return d.x > limit.x || d.y > limit.y || d.z > limit.z; }
 
 // The driver's objects by their handles; what is not destroyed goes with the driver.
 template <class Object, class Pointer = std::unique_ptr<Object>>
@@ -230,32 +228,20 @@ void HostDriver::allow_dynamic_shared(FunctionHandle handle, std::size_t bytes) 
         fmt::format("kernel \"{}\": {} bytes of dynamic shared memory; the host device has {} a block",
                     kernel.name, bytes, max_shared_bytes));
   }
-  kernel.shared_limit.store(std::max(default_shared_bytes, bytes), std::memory_order_relaxed);
+  if (bytes > kernel.shared_limit.load(std::memory_order_relaxed))
+    kernel.shared_limit.store(bytes, std::memory_order_relaxed);
 }
 
 Status HostDriver::check_launch(const KernelLaunch& launch) const noexcept {
-  const LaunchShape& shape = launch.shape;
-  const Function* kernel = function_of(launch.function);
-  if (kernel == nullptr) return refuse("a launch without a kernel");
-  if (is_zero(shape.grid)) return refuse("a dimension of the grid is zero");
-  if (is_zero(shape.block)) return refuse("a dimension of the block is zero");
-  if (exceeds(shape.grid, properties_.max_grid)) return refuse("the grid is larger than the device's limit");
-  if (exceeds(shape.block, properties_.max_block))
-    return refuse("a dimension of the block is larger than the device's limit");
-  if (std::uint64_t{shape.block.x} * shape.block.y * shape.block.z > max_threads_per_block) {
-    return refuse("the block has more threads than the device's limit");
-  }
-  if (shape.shared_bytes > kernel->shared_limit.load(std::memory_order_relaxed)) {
+  if (const Status status = check_launch_limits(launch, properties_); !status.ok()) return status;
+  const Function& kernel = *function_of(launch.function);
+  if (launch.shape.shared_bytes > kernel.shared_limit.load(std::memory_order_relaxed)) {
     return refuse("more dynamic shared memory than is allowed for the kernel");
   }
-  if (launch.argument_bytes > properties_.max_argument_bytes)
-    return refuse("more bytes of arguments than the device's limit");
-  if (launch.argument_bytes != 0 && launch.arguments == nullptr)
-    return refuse("a launch without its arguments");
   // The size of the parameters as a struct may include its padding at the end.
   constexpr std::size_t largest_padding = alignof(std::max_align_t) - 1;
-  if (launch.argument_bytes < kernel->argument_end ||
-      launch.argument_bytes > kernel->argument_end + largest_padding) {
+  if (launch.argument_bytes < kernel.argument_end ||
+      launch.argument_bytes > kernel.argument_end + largest_padding) {
     return refuse("the size of the arguments is not that of the kernel's parameters");
   }
   return {};

@@ -42,7 +42,7 @@ void Graph::add_dependencies(std::span<const NodeHandle> from, std::span<const N
                 fmt::format("adding dependencies: {} nodes to depend on, {} that depend on them", from.size(),
                             to.size()));
   }
-  std::vector<std::pair<std::size_t, std::size_t>> edges;
+  auto edges = edges_;
   for (std::size_t i = 0; i < from.size(); ++i) {
     const auto* before = reinterpret_cast<const Node*>(from[i]);
     const auto* after = reinterpret_cast<const Node*>(to[i]);
@@ -53,9 +53,13 @@ void Graph::add_dependencies(std::span<const NodeHandle> from, std::span<const N
       throw Error(ErrorCode::bad_argument,
                   fmt::format("adding dependency {}: node {} would wait for itself", i, before->index));
     }
-    edges.emplace_back(before->index, after->index);
+    if (!edges.emplace(before->index, after->index).second) {
+      throw Error(ErrorCode::bad_argument,
+                  fmt::format("adding dependency {}: node {} before node {} is there already", i,
+                              before->index, after->index));
+    }
   }
-  edges_.insert(edges_.end(), edges.begin(), edges.end());
+  edges_ = std::move(edges);
 }
 
 std::vector<std::size_t> Graph::topological_order() const {

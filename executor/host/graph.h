@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,7 +29,8 @@ class Graph {
  public:
   // The launch has been checked.
   Node& add(const KernelLaunch& launch, const Function& function);
-  // Throws Error(bad_argument) for a node of another graph, or a node that is to wait for itself.
+  // Throws Error(bad_argument) for a node of another graph, a node that is to wait for itself, and a
+  // dependency that is there already (which CUDA refuses).
   void add_dependencies(std::span<const NodeHandle> from, std::span<const NodeHandle> to);
   // Node indices, each after all that it depends on; among those that are ready the one added first. Throws
   // Error(bad_argument) where the dependencies have a cycle.
@@ -38,7 +40,7 @@ class Graph {
 
  private:
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::vector<std::pair<std::size_t, std::size_t>> edges_;
+  std::set<std::pair<std::size_t, std::size_t>> edges_;
 };
 
 // All nodes of an exec as one launch finds them. Immutable while a launch of it is queued.

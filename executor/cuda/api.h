@@ -1,0 +1,177 @@
+// The CUDA driver API as far as Rondo uses it, without the vendor's header. tests/unit/cuda_api_test.cpp
+// holds every line of it to <cuda.h>.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+// The vendor's own tags, so that handles have the same types where both headers are seen.
+struct CUctx_st;
+struct CUmod_st;
+struct CUfunc_st;
+struct CUkern_st;
+struct CUstream_st;
+struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphNode_st;
+struct CUgraphExec_st;
+
+namespace rondo::cuda {
+
+using Context = CUctx_st*;
+using Module = CUmod_st*;
+using Function = CUfunc_st*;
+using Kernel = CUkern_st*;
+using Stream = CUstream_st*;
+using Event = CUevent_st*;
+using Graph = CUgraph_st*;
+using Node = CUgraphNode_st*;
+using Exec = CUgraphExec_st*;
+using Device = int;
+using DeviceAddress = unsigned long long;
+using HostFunction = void(void*);
+
+// CUresult, as far as Rondo tells its values apart.
+enum class Result : unsigned {
+  success = 0,
+  invalid_value = 1,
+  stub_library = 34,
+  no_device = 100,
+  illegal_address = 700,
+  assert_failed = 710,
+  hardware_stack_error = 714,
+  illegal_instruction = 715,
+  misaligned_address = 716,
+  invalid_address_space = 717,
+  invalid_pc = 718,
+  launch_failed = 719,
+};
+
+enum class DeviceAttribute : unsigned {
+  max_threads_per_block = 1,
+  max_block_x = 2,
+  max_block_y = 3,
+  max_block_z = 4,
+  max_grid_x = 5,
+  max_grid_y = 6,
+  max_grid_z = 7,
+  warp_size = 10,
+  multiprocessors = 16,
+  capability_major = 75,
+  capability_minor = 76,
+  max_shared_bytes_optin = 97,
+  pageable_access_by_host_page_tables = 100,
+};
+
+enum class FunctionAttribute : unsigned {
+  max_threads_per_block = 0,
+  shared_bytes = 1,
+  max_dynamic_shared_bytes = 8
+};
+enum class PointerAttribute : unsigned { memory_type = 2 };
+enum class JitOption : unsigned { error_log = 5, error_log_bytes = 6 };
+
+inline constexpr unsigned stream_non_blocking = 1;  // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned event_default = 0;        // CU_EVENT_DEFAULT: with timing
+
+// The names in the `extra` list of a launch.
+inline void* launch_end() noexcept { return nullptr; }  // CU_LAUNCH_PARAM_END
+inline void* launch_buffer() noexcept {
+  return reinterpret_cast<void*>(1);
+}  // CU_LAUNCH_PARAM_BUFFER_POINTER
+inline void* launch_buffer_size() noexcept {
+  return reinterpret_cast<void*>(2);
+}  // CU_LAUNCH_PARAM_BUFFER_SIZE
+
+// CUDA_KERNEL_NODE_PARAMS_v2
+struct KernelNodeParameters {
+  Function function;
+  unsigned grid_x, grid_y, grid_z;
+  unsigned block_x, block_y, block_z;
+  unsigned shared_bytes;
+  void** kernel_parameters;
+  void** extra;
+  Kernel kernel;
+  Context context;
+};
+
+// Every function that is called: its exact name in the library (an unsuffixed name is an old interface where
+// a suffixed one exists), the CUDA version whose driver first has it, whether Rondo can do without it, and
+// its parameters.
+#define RONDO_CUDA_FUNCTIONS(F)                                                                              \
+  F(cuInit, 2000, required, (unsigned flags))                                                                \
+  F(cuDriverGetVersion, 2020, required, (int* version))                                                      \
+  F(cuGetErrorName, 6000, required, (Result result, const char** name))                                      \
+  F(cuDeviceGetCount, 2000, required, (int* count))                                                          \
+  F(cuDeviceGet, 2000, required, (Device * device, int ordinal))                                             \
+  F(cuDeviceGetName, 2000, required, (char* name, int bytes, Device device))                                 \
+  F(cuDeviceTotalMem_v2, 3020, required, (std::size_t * bytes, Device device))                               \
+  F(cuDeviceGetAttribute, 2000, required, (int* value, DeviceAttribute attribute, Device device))            \
+  F(cuDevicePrimaryCtxRetain, 7000, required, (Context * context, Device device))                            \
+  F(cuDevicePrimaryCtxRelease_v2, 11000, required, (Device device))                                          \
+  F(cuCtxPushCurrent_v2, 4000, required, (Context context))                                                  \
+  F(cuCtxPopCurrent_v2, 4000, required, (Context * context))                                                 \
+  F(cuMemAlloc_v2, 3020, required, (DeviceAddress * address, std::size_t bytes))                             \
+  F(cuMemFree_v2, 3020, required, (DeviceAddress address))                                                   \
+  F(cuMemcpyHtoDAsync_v2, 3020, required,                                                                    \
+    (DeviceAddress to, const void* from, std::size_t bytes, Stream stream))                                  \
+  F(cuMemcpyDtoHAsync_v2, 3020, required, (void* to, DeviceAddress from, std::size_t bytes, Stream stream))  \
+  F(cuMemsetD8Async, 3020, required,                                                                         \
+    (DeviceAddress to, unsigned char value, std::size_t bytes, Stream stream))                               \
+  F(cuPointerGetAttribute, 4000, required, (void* value, PointerAttribute attribute, DeviceAddress address)) \
+  F(cuStreamCreate, 2000, required, (Stream * stream, unsigned flags))                                       \
+  F(cuStreamDestroy_v2, 4000, required, (Stream stream))                                                     \
+  F(cuStreamSynchronize, 2000, required, (Stream stream))                                                    \
+  F(cuEventCreate, 2000, required, (Event * event, unsigned flags))                                          \
+  F(cuEventDestroy_v2, 4000, required, (Event event))                                                        \
+  F(cuEventRecord, 2000, required, (Event event, Stream stream))                                             \
+  F(cuEventSynchronize, 2000, required, (Event event))                                                       \
+  F(cuEventElapsedTime, 2000, required, (float* milliseconds, Event from, Event to))                         \
+  F(cuLaunchHostFunc, 10000, required, (Stream stream, HostFunction * function, void* data))                 \
+  F(cuModuleLoadDataEx, 2010, required,                                                                      \
+    (Module * module, const void* image, unsigned option_count, JitOption* options, void** values))          \
+  F(cuModuleUnload, 2000, required, (Module module))                                                         \
+  F(cuModuleGetFunction, 2000, required, (Function * function, Module module, const char* name))             \
+  F(cuFuncGetAttribute, 2020, required, (int* value, FunctionAttribute attribute, Function function))        \
+  F(cuFuncSetAttribute, 9000, required, (Function function, FunctionAttribute attribute, int value))         \
+  F(cuFuncGetParamInfo, 12040, optional,                                                                     \
+    (Function function, std::size_t index, std::size_t * offset, std::size_t * size))                        \
+  F(cuLaunchKernel, 4000, required,                                                                          \
+    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                 \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** kernel_parameters,     \
+     void** extra))                                                                                          \
+  F(cuGraphCreate, 10000, required, (Graph * graph, unsigned flags))                                         \
+  F(cuGraphDestroy, 10000, required, (Graph graph))                                                          \
+  F(cuGraphAddKernelNode_v2, 12000, required,                                                                \
+    (Node * node, Graph graph, const Node* dependencies, std::size_t count,                                  \
+     const KernelNodeParameters* parameters))                                                                \
+  F(cuGraphAddDependencies, 10000, required,                                                                 \
+    (Graph graph, const Node* from, const Node* to, std::size_t count))                                      \
+  F(cuGraphInstantiateWithFlags, 11040, required, (Exec * exec, Graph graph, unsigned long long flags))      \
+  F(cuGraphExecDestroy, 10000, required, (Exec exec))                                                        \
+  F(cuGraphUpload, 11010, required, (Exec exec, Stream stream))                                              \
+  F(cuGraphExecKernelNodeSetParams_v2, 12000, required,                                                      \
+    (Exec exec, Node node, const KernelNodeParameters* parameters))                                          \
+  F(cuGraphNodeSetEnabled, 11060, required, (Exec exec, Node node, unsigned enabled))                        \
+  F(cuGraphLaunch, 10000, required, (Exec exec, Stream stream))
+
+// The table. An optional function that the driver does not have is null.
+struct Api {
+#define RONDO_CUDA_MEMBER(name, version, need, parameters) Result(*name) parameters = nullptr;
+  RONDO_CUDA_FUNCTIONS(RONDO_CUDA_MEMBER)
+#undef RONDO_CUDA_MEMBER
+
+  int driver_version = 0;  // as cuDriverGetVersion: 13000
+  std::string path;        // of the library
+};
+
+// $RONDO_CUDA_LIBRARY, else libcuda.so.1, with cuInit called. Loaded once a path and never closed: the driver
+// runs threads of its own. Throws Error(missing_backend) that says what is missing: the library, a function
+// and the version that has it, or a device.
+std::shared_ptr<const Api> load_api();
+
+// The driver's own name of a result; a string that lives forever.
+const char* name(const Api& api, Result result) noexcept;
+
+}  // namespace rondo::cuda

@@ -1,0 +1,57 @@
+// Calls into the driver: the context that they need, and what their results mean.
+#pragma once
+
+#include "api.h"
+#include "rondo/status.h"
+
+namespace rondo::cuda {
+
+// What the driver reports of a kernel that ran earlier: it is not the call's own fault, and the context is
+// lost.
+constexpr bool is_earlier_fault(Result result) noexcept {
+  switch (result) {
+    case Result::illegal_address:
+    case Result::assert_failed:
+    case Result::hardware_stack_error:
+    case Result::illegal_instruction:
+    case Result::misaligned_address:
+    case Result::invalid_address_space:
+    case Result::invalid_pc:
+    case Result::launch_failed:
+      return true;
+    default:
+      return false;
+  }
+}
+
+inline Status to_status(const Api& api, Result result, const char* call, const char* earlier) noexcept {
+  if (result == Result::success) return {};
+  return {ErrorCode::run_time, static_cast<int>(result), name(api, result),
+          is_earlier_fault(result) ? earlier : call};
+}
+
+// RONDO_CUDA(api, cuGraphLaunch, exec, stream): calls it, and gives the Status.
+#define RONDO_CUDA(api, function, ...)                                    \
+  ::rondo::cuda::to_status((api), (api).function(__VA_ARGS__), #function, \
+                           "an earlier kernel, as " #function " reports,")
+
+// Makes a context current on this thread, for as long as it lives; afterwards the caller's own is again.
+class Current {
+ public:
+  Current(const Api& api, Context context) noexcept
+      : api_(api), status_(RONDO_CUDA(api, cuCtxPushCurrent_v2, context)) {}
+  ~Current() {
+    Context context = nullptr;
+    if (status_.ok()) api_.cuCtxPopCurrent_v2(&context);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+  const Status& status() const noexcept { return status_; }
+
+ private:
+  const Api& api_;
+  const Status status_;
+};
+
+}  // namespace rondo::cuda

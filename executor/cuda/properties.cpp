@@ -1,0 +1,78 @@
+#include "properties.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "context.h"
+#include "driver.h"
+#include "rondo/error.h"
+
+namespace rondo::cuda {
+namespace {
+
+// CUDA 12.1 release notes: kernels may have 32,764 bytes of parameters, on devices of compute capability 7.0
+// or later; 4,096 elsewhere.
+constexpr std::size_t max_argument_bytes(int driver_version, int capability_major) noexcept {
+  return driver_version >= 12010 && capability_major >= 7 ? 32764 : 4096;
+}
+
+constexpr const char* doing = "asking about a CUDA device";
+
+}  // namespace
+
+int device_count(const Api& api) {
+  int count = 0;
+  check(RONDO_CUDA(api, cuDeviceGetCount, &count), "counting the CUDA devices");
+  return count;
+}
+
+Device device_of(const Api& api, int ordinal) {
+  Device device = 0;
+  check(RONDO_CUDA(api, cuDeviceGet, &device, ordinal), doing);
+  return device;
+}
+
+int attribute(const Api& api, Device device, DeviceAttribute attribute) {
+  int value = 0;
+  check(RONDO_CUDA(api, cuDeviceGetAttribute, &value, attribute, device), doing);
+  return value;
+}
+
+DeviceProperties properties(const Api& api, int ordinal) {
+  const Device device = device_of(api, ordinal);
+  const auto get = [&](DeviceAttribute which) { return attribute(api, device, which); };
+  const auto get_unsigned = [&](DeviceAttribute which) { return static_cast<std::uint32_t>(get(which)); };
+  std::array<char, 256> name{};
+  DeviceProperties properties;
+  check(RONDO_CUDA(api, cuDeviceGetName, name.data(), static_cast<int>(name.size()), device), doing);
+  check(RONDO_CUDA(api, cuDeviceTotalMem_v2, &properties.memory_bytes, device), doing);
+  const int major = get(DeviceAttribute::capability_major);
+  properties.backend = "cuda";
+  properties.ordinal = ordinal;
+  properties.name = name.data();
+  properties.architecture = fmt::format("sm_{}{}", major, get(DeviceAttribute::capability_minor));
+  properties.driver =
+      fmt::format("CUDA driver {}.{}", api.driver_version / 1000, api.driver_version % 1000 / 10);
+  properties.driver_version = api.driver_version;
+  properties.warp_size = get(DeviceAttribute::warp_size);
+  properties.processors = get(DeviceAttribute::multiprocessors);
+  properties.max_threads_per_block = get_unsigned(DeviceAttribute::max_threads_per_block);
+  properties.max_block = {get_unsigned(DeviceAttribute::max_block_x),
+                          get_unsigned(DeviceAttribute::max_block_y),
+                          get_unsigned(DeviceAttribute::max_block_z)};
+  properties.max_grid = {get_unsigned(DeviceAttribute::max_grid_x), get_unsigned(DeviceAttribute::max_grid_y),
+                         get_unsigned(DeviceAttribute::max_grid_z)};
+  properties.max_shared_bytes = get_unsigned(DeviceAttribute::max_shared_bytes_optin);
+  properties.max_argument_bytes = max_argument_bytes(api.driver_version, major);
+  return properties;
+}
+
+std::vector<DeviceProperties> list_devices() {
+  const auto api = load_api();
+  std::vector<DeviceProperties> devices;
+  for (int i = 0, count = device_count(*api); i < count; ++i) devices.push_back(properties(*api, i));
+  return devices;
+}
+
+}  // namespace rondo::cuda

@@ -1,0 +1,120 @@
+// Holds executor/cuda/api.h to the vendor's header. Most of it is settled when this compiles.
+//
+// Without this the header renames functions to their newest versions, and Rondo calls exact ones.
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+// First the vendor's header, so that its types are the ones that ours are compared with.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <type_traits>
+
+#include "cuda/api.h"
+#include "cuda/driver.h"
+#include "dynamic_library.h"
+#include "rondo/error.h"
+
+namespace rondo::cuda {
+namespace {
+
+// Whether a value of ours is passed and read as the vendor's is.
+template <class Ours, class Theirs>
+constexpr bool same_type() {
+  if constexpr (std::is_same_v<Ours, Theirs>) {
+    return true;
+  } else if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
+    using A = std::remove_pointer_t<Ours>;
+    using B = std::remove_pointer_t<Theirs>;
+    return std::is_const_v<A> == std::is_const_v<B> && same_type<std::remove_cv_t<A>, std::remove_cv_t<B>>();
+  } else if constexpr (std::is_enum_v<Ours> && std::is_enum_v<Theirs>) {
+    return std::is_same_v<std::underlying_type_t<Ours>, std::underlying_type_t<Theirs>>;
+  } else if constexpr (std::is_same_v<Ours, KernelNodeParameters>) {
+    return std::is_same_v<Theirs, CUDA_KERNEL_NODE_PARAMS_v2>;
+  } else {
+    return false;
+  }
+}
+
+template <class Ours, class Theirs>
+struct SameFunction : std::false_type {};
+template <class R, class... A, class S, class... B>
+requires(sizeof...(A) == sizeof...(B)) struct SameFunction<R(A...), S(B...)>
+    : std::bool_constant<same_type<R, S>() && (same_type<A, B>() && ...)> {
+};
+
+#define RONDO_CUDA_COMPARE(name, version, need, parameters)                                        \
+  static_assert(SameFunction<Result parameters, std::remove_reference_t<decltype(::name)>>::value, \
+                #name " differs from cuda.h");                                                     \
+  static_assert(version <= CUDA_VERSION, #name " needs a version that this header is older than");
+RONDO_CUDA_FUNCTIONS(RONDO_CUDA_COMPARE)
+#undef RONDO_CUDA_COMPARE
+
+static_assert(std::is_same_v<DeviceAddress, CUdeviceptr>);
+static_assert(std::is_same_v<Device, CUdevice>);
+
+#define RONDO_CUDA_VALUE(ours, theirs) \
+  static_assert(static_cast<unsigned>(ours) == static_cast<unsigned>(theirs))
+RONDO_CUDA_VALUE(Result::success, CUDA_SUCCESS);
+RONDO_CUDA_VALUE(Result::invalid_value, CUDA_ERROR_INVALID_VALUE);
+RONDO_CUDA_VALUE(Result::stub_library, CUDA_ERROR_STUB_LIBRARY);
+RONDO_CUDA_VALUE(Result::no_device, CUDA_ERROR_NO_DEVICE);
+RONDO_CUDA_VALUE(Result::illegal_address, CUDA_ERROR_ILLEGAL_ADDRESS);
+RONDO_CUDA_VALUE(Result::assert_failed, CUDA_ERROR_ASSERT);
+RONDO_CUDA_VALUE(Result::hardware_stack_error, CUDA_ERROR_HARDWARE_STACK_ERROR);
+RONDO_CUDA_VALUE(Result::illegal_instruction, CUDA_ERROR_ILLEGAL_INSTRUCTION);
+RONDO_CUDA_VALUE(Result::misaligned_address, CUDA_ERROR_MISALIGNED_ADDRESS);
+RONDO_CUDA_VALUE(Result::invalid_address_space, CUDA_ERROR_INVALID_ADDRESS_SPACE);
+RONDO_CUDA_VALUE(Result::invalid_pc, CUDA_ERROR_INVALID_PC);
+RONDO_CUDA_VALUE(Result::launch_failed, CUDA_ERROR_LAUNCH_FAILED);
+RONDO_CUDA_VALUE(DeviceAttribute::max_threads_per_block, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+RONDO_CUDA_VALUE(DeviceAttribute::max_block_x, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X);
+RONDO_CUDA_VALUE(DeviceAttribute::max_block_y, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y);
+RONDO_CUDA_VALUE(DeviceAttribute::max_block_z, CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z);
+RONDO_CUDA_VALUE(DeviceAttribute::max_grid_x, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X);
+RONDO_CUDA_VALUE(DeviceAttribute::max_grid_y, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y);
+RONDO_CUDA_VALUE(DeviceAttribute::max_grid_z, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z);
+RONDO_CUDA_VALUE(DeviceAttribute::warp_size, CU_DEVICE_ATTRIBUTE_WARP_SIZE);
+RONDO_CUDA_VALUE(DeviceAttribute::multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+RONDO_CUDA_VALUE(DeviceAttribute::capability_major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+RONDO_CUDA_VALUE(DeviceAttribute::capability_minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+RONDO_CUDA_VALUE(DeviceAttribute::max_shared_bytes_optin,
+                 CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+RONDO_CUDA_VALUE(DeviceAttribute::pageable_access_by_host_page_tables,
+                 CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+RONDO_CUDA_VALUE(FunctionAttribute::max_threads_per_block, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+RONDO_CUDA_VALUE(FunctionAttribute::shared_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+RONDO_CUDA_VALUE(FunctionAttribute::max_dynamic_shared_bytes,
+                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+RONDO_CUDA_VALUE(PointerAttribute::memory_type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+RONDO_CUDA_VALUE(JitOption::error_log, CU_JIT_ERROR_LOG_BUFFER);
+RONDO_CUDA_VALUE(JitOption::error_log_bytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
+RONDO_CUDA_VALUE(stream_non_blocking, CU_STREAM_NON_BLOCKING);
+RONDO_CUDA_VALUE(event_default, CU_EVENT_DEFAULT);
+
+#define RONDO_CUDA_FIELD(ours, theirs)                                                                 \
+  static_assert(offsetof(KernelNodeParameters, ours) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, theirs)); \
+  static_assert(                                                                                       \
+      same_type<decltype(KernelNodeParameters::ours), decltype(CUDA_KERNEL_NODE_PARAMS_v2::theirs)>())
+static_assert(sizeof(KernelNodeParameters) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2));
+RONDO_CUDA_FIELD(function, func);
+RONDO_CUDA_FIELD(grid_x, gridDimX);
+RONDO_CUDA_FIELD(grid_y, gridDimY);
+RONDO_CUDA_FIELD(grid_z, gridDimZ);
+RONDO_CUDA_FIELD(block_x, blockDimX);
+RONDO_CUDA_FIELD(block_y, blockDimY);
+RONDO_CUDA_FIELD(block_z, blockDimZ);
+RONDO_CUDA_FIELD(shared_bytes, sharedMemBytes);
+RONDO_CUDA_FIELD(kernel_parameters, kernelParams);
+RONDO_CUDA_FIELD(extra, extra);
+RONDO_CUDA_FIELD(kernel, kern);
+RONDO_CUDA_FIELD(context, ctx);
+
+TEST(CudaApi, NamesTheEntriesOfALaunchAsTheVendorDoes) {
+  EXPECT_EQ(launch_end(), CU_LAUNCH_PARAM_END);
+  EXPECT_EQ(launch_buffer(), CU_LAUNCH_PARAM_BUFFER_POINTER);
+  EXPECT_EQ(launch_buffer_size(), CU_LAUNCH_PARAM_BUFFER_SIZE);
+}
+
+}  // namespace
+}  // namespace rondo::cuda
