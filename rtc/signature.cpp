@@ -115,6 +115,18 @@ std::string explain(const std::string& message) {
   return message;
 }
 
+// Where NVRTC looks up the lowered names, at the end of the program.
+constexpr std::string_view name_lookup = "__nv_name_map";
+
+bool is_about_an_entry(const LogError& error) {
+  return error.file.starts_with("entry '") || error.file == name_lookup;
+}
+
+bool is_about(const LogError& error, const std::string& entry) {
+  if (error.file == name_lookup) return error.message.find("\" " + entry + "\"") != std::string::npos;
+  return error.file == entry_file_name(entry);
+}
+
 bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // The position of the identifier `word` in `text` from `at` on.
@@ -237,8 +249,10 @@ std::string signature_source(const CompileRequest& request, std::string_view qua
     text += fmt::format("static_assert(rondo_parameters_{}::few, \"{}\");\n", i, too_many);
     text += fmt::format("static_assert(rondo_parameters_{}::by_value, \"{}\");\n", i, not_by_value);
     text += fmt::format(
-        "extern \"C\" {{ extern {1} const decltype(rondo_parameters_{0}::value) rondo_signature_{0};\n"
-        "const decltype(rondo_parameters_{0}::value) rondo_signature_{0} = rondo_parameters_{0}::value; }}\n",
+        "extern \"C\" {{ extern __device__ {1} const decltype(rondo_parameters_{0}::value) "
+        "rondo_signature_{0};\n"
+        "__device__ const decltype(rondo_parameters_{0}::value) rondo_signature_{0} = "
+        "rondo_parameters_{0}::value; }}\n",
         i, qualifiers);
     if (more) text += more(i);
   }
@@ -275,13 +289,12 @@ Error compile_failure(const CompileRequest& request, const std::string& compiler
   std::vector<Diagnostic> wrong_entries;
   const LogError* first = nullptr;
   for (const LogError& error : errors) {
-    if (!first && !error.file.starts_with("entry '") && !error.file.starts_with("rondo/")) first = &error;
+    if (!first && !is_about_an_entry(error) && !error.file.starts_with("rondo/")) first = &error;
   }
   if (!first) {
     for (const std::string& entry : request.entries) {
-      const std::string name = entry_file_name(entry);
       const auto error =
-          std::find_if(errors.begin(), errors.end(), [&](const LogError& e) { return e.file == name; });
+          std::find_if(errors.begin(), errors.end(), [&](const LogError& e) { return is_about(e, entry); });
       if (error == errors.end()) continue;
       wrong_entries.push_back(
           {.place = in_file(request.file),

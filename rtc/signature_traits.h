@@ -15,7 +15,7 @@ struct table {
 
 // The numbers are rondo::DataType's.
 constexpr unsigned char none = 255;
-constexpr unsigned char integer_code(unsigned long long size, bool is_signed) {
+__device__ constexpr unsigned char integer_code(unsigned long long size, bool is_signed) {
   return static_cast<unsigned char>((size == 1 ? 1 : size == 2 ? 3 : size == 4 ? 5 : size == 8 ? 7 : none - 1) +
                                     (is_signed && size <= 8 ? 0 : 1));
 }
@@ -75,8 +75,8 @@ template <class T> struct unqualified<const volatile T> { using type = T; static
 
 // 0 for what has no size: void, functions, types that are only declared.
 template <class T, class Size = decltype(sizeof(int))>
-constexpr auto element_size(int) -> decltype(sizeof(T) + Size{}) { return sizeof(T); }
-template <class T> constexpr unsigned long long element_size(long) { return 0; }
+__device__ constexpr auto element_size(int) -> decltype(sizeof(T) + Size{}) { return sizeof(T); }
+template <class T> __device__ constexpr unsigned long long element_size(long) { return 0; }
 
 template <class T, unsigned long long size>
 struct pointee : plain<T> {};
