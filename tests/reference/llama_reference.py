@@ -10,8 +10,13 @@ prompts.json is a list of {"text": …, "tokens": [token, …]}; only the tokens
 
 import argparse
 import json
+import os
 import pathlib
 import sys
+
+# OpenBLAS's threads wait by spinning: beside other work (a build, other tests) they cost ten times what they save here. NumPy
+# reads this when it is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import gguf
 import numpy as np
