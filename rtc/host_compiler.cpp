@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 
 #include "compiler.h"
@@ -118,12 +119,22 @@ std::vector<std::byte> read_file(const fs::path& path) {
 // The source stands this deep, so that headers included as "../x.h" stay inside the temporary directory.
 constexpr const char* deep = "1/2/3/4/5/6/7/8";
 
-void write_header(const fs::path& include_directory, const fs::path& root, const Header& header) {
-  const fs::path path = (include_directory / header.name).lexically_normal();
-  const fs::path inside = path.lexically_relative(root);
-  // One that is named by its absolute path is found there by the compiler itself.
-  if (fs::path(header.name).is_absolute() || inside.empty() || *inside.begin() == "..") return;
-  write_file(path, line_directive(header.name).substr(1) + header.text);
+// A file that is included under two names ("a.h", "../a.h") is written once and linked: `#pragma once` knows
+// it again.
+void write_headers(const std::vector<Header>& headers, const fs::path& include_directory,
+                   const fs::path& root) {
+  std::map<std::string_view, fs::path> written;
+  for (const Header& header : headers) {
+    const fs::path path = (include_directory / header.name).lexically_normal();
+    const fs::path inside = path.lexically_relative(root);
+    // One that is named by its absolute path is found there by the compiler itself.
+    if (fs::path(header.name).is_absolute() || inside.empty() || *inside.begin() == "..") continue;
+    const auto [first, is_new] = written.emplace(header.text, path);
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (!is_new) fs::create_hard_link(first->second, path, error);
+    if (is_new || error) write_file(path, line_directive(header.name).substr(1) + header.text);
+  }
 }
 
 std::string trampoline(const CompileRequest& request, std::size_t i) {
@@ -199,7 +210,7 @@ class HostCompiler final : public Compiler {
     const TemporaryDirectory directory;
     const fs::path include_directory = directory.path() / deep, output = directory.path() / "kernel.so";
     for (const char* name : empty_headers) write_file(directory.path() / "cuda" / name, "");
-    for (const Header& header : request.headers) write_header(include_directory, directory.path(), header);
+    write_headers(request.headers, include_directory, directory.path());
     write_file(include_directory / "kernel.cpp", whole_source(request));
 
     ProcessResult result = run_process(command(request, directory.path(), include_directory, output));

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "compiler.h"
@@ -131,6 +132,19 @@ class ProgramOwner {
   const Api& api_;
 };
 
+// NVRTC tells headers apart by name. A file that is included under two ("a.h", "../a.h") becomes one that
+// includes the first, so that
+// `#pragma once` knows it again.
+std::vector<std::string> texts_of(const std::vector<Header>& headers) {
+  std::map<std::string_view, std::string_view> names;
+  std::vector<std::string> texts;
+  for (const Header& header : headers) {
+    const auto [first, is_new] = names.emplace(header.text, header.name);
+    texts.push_back(is_new ? header.text : fmt::format("#include \"{}\"\n", first->second));
+  }
+  return texts;
+}
+
 class NvrtcCompiler final : public Compiler {
  public:
   NvrtcCompiler() : library_(open_library()), api_(bind(library_)), headers_(find_headers(library_.path())) {
@@ -206,8 +220,10 @@ class NvrtcCompiler final : public Compiler {
     const std::string source =
         line_directive(request.file).substr(1) + request.source + signature_source(request, "");
     std::vector<const char*> texts, names;
-    for (const Header& header : request.headers) {
-      texts.push_back(header.text.c_str());
+    const std::vector<std::string> header_texts = texts_of(request.headers);
+    for (std::size_t i = 0; i < header_texts.size(); ++i) {
+      const Header& header = request.headers[i];
+      texts.push_back(header_texts[i].c_str());
       names.push_back(header.name.c_str());
     }
     check(api_.create_program(&owner.program, source.c_str(), request.file.c_str(),

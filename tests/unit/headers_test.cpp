@@ -79,7 +79,7 @@ TEST_F(Headers, RefusesOneNameForTwoFiles) {
 
 TEST_F(Headers, CompileAsTheyWereFound) {
   write("kernels/a.h", "#pragma once\n#include \"../up.h\"\n#include \"sub/b.h\"\n");
-  write("kernels/sub/b.h", "#pragma once\n#include \"c.h\"\n");
+  write("kernels/sub/b.h", "#pragma once\n#include \"c.h\"\n#include \"../a.h\"\n#include \"../../up.h\"\n");
   write("kernels/sub/c.h", "#pragma once\n__device__ inline int c() { return up(); }\n");
   write("up.h", "#pragma once\n__device__ inline int up() { return 7; }\n");
   CompileRequest request;
