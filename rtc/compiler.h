@@ -75,7 +75,9 @@ class Compiler {
 
 // The system's C++ compiler: $RONDO_HOST_CXX, else c++, g++, clang++ on PATH. Throws missing_backend where there is none.
 std::shared_ptr<Compiler> make_host_compiler();
-// libnvrtc: $RONDO_NVRTC_LIBRARY, else the newest found. Throws missing_backend, saying where it looked, where there is none.
+// libnvrtc: $RONDO_NVRTC_LIBRARY; else the first found in $CUDA_HOME/lib64, $CUDA_PATH/lib64, /usr/local/cuda/lib64, the loader's
+// search path, and where pip puts it in $VIRTUAL_ENV; version 13 before 12 in each. The headers beside it are used, or those in
+// $RONDO_NVRTC_INCLUDE. Throws missing_backend, saying where it looked, where there is none.
 std::shared_ptr<Compiler> make_nvrtc_compiler();
 
 // All files that `source` (of path `file`) includes in quotes, transitively: looked up beside the including file, then in

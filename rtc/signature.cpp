@@ -313,6 +313,9 @@ Error compile_failure(const CompileRequest& request, const std::string& compiler
 
 bool declares_kernel(const CompileRequest& request, const std::string& entry) {
   const std::string_view name = base_name(entry);
+  for (const auto& [macro, value] : request.defines) {
+    if (value.find("__global__") != std::string::npos) return true;
+  }
   if (declared_in(request.source, name) != Declared::no) return true;
   return std::any_of(request.headers.begin(), request.headers.end(),
                      [&](const Header& header) { return declared_in(header.text, name) != Declared::no; });

@@ -345,6 +345,17 @@ int value = 5;
   }
 }
 
+TEST(HostCompiler, TakesKernelsThatMacrosMake) {
+  CompileRequest made =
+      request("#define KERNEL(name) \\\n  __global__ void name##_kernel(int* p) { *p = 1; }\nKERNEL(one)\n",
+              {"one_kernel"});
+  EXPECT_EQ(make_host_compiler()->compile(made).entries.size(), 1u);
+  made.source = "GLOBAL two(int* p) { *p = 1; }\n";
+  made.entries = {"two"};
+  made.defines = {{"GLOBAL", "__global__ void"}};
+  EXPECT_EQ(make_host_compiler()->compile(made).entries.size(), 1u);
+}
+
 TEST(HostCompiler, RefusesMoreThan64Parameters) {
   std::string parameters = "int p0";
   for (int i = 1; i < 65; ++i) parameters += ", int p" + std::to_string(i);
