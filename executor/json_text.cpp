@@ -153,28 +153,32 @@ class Builder {
   std::size_t skipped_depth_ = 0;  // levels below a duplicate key, in which nothing is reported
 };
 
-// nlohmann counts the bytes read, the last of the offending token among them.
+// nlohmann counts the bytes read, the last of the offending token among them; `token` starts with the last
+// string or number, and is the offending token where that is one of these.
 JsonError Builder::explain(std::size_t position, const std::string& token, std::string_view what) const {
   const std::size_t read = std::min(position, text_.size());
-  std::size_t offset = read - std::min(read, std::max<std::size_t>(token.size(), 1));
+  const auto says = [what](std::string_view words) { return what.find(words) != std::string_view::npos; };
+  const bool is_token =
+      says("unexpected string literal") || says("unexpected number literal") || says("number overflow");
+  std::size_t offset = read - std::min(read, is_token ? token.size() : 1);
+  const auto is_letter = [this](std::size_t at) { return text_[at] >= 'a' && text_[at] <= 'z'; };
+  while (!is_token && offset > 0 && is_letter(offset) && is_letter(offset - 1)) --offset;
   const std::string pointer = path(levels_.empty() ? 0 : levels_.size() - 1);
   const auto error = [&](std::size_t at, std::string message, std::string hint = {}) {
     return JsonError{at, pointer, std::move(message), std::move(hint)};
   };
-  if (what.find("unexpected end of input") != std::string_view::npos || text_.empty()) {
+  if (says("unexpected end of input") || text_.empty()) {
     return error(text_.size(), "the JSON text ends too early", "Look for a missing } or ].");
   }
-  if (what.find("missing closing quote") != std::string_view::npos ||
-      what.find("control character") != std::string_view::npos) {
+  if (says("missing closing quote") || says("control character")) {
     return error(read - 1, "a string is not closed on its line",
                  "A line end inside a string is written \\n.");
   }
-  if (what.find("forbidden character after backslash") != std::string_view::npos ||
-      what.find("'\\u'") != std::string_view::npos || what.find("surrogate") != std::string_view::npos) {
+  if (says("forbidden character after backslash") || says("'\\u'") || says("surrogate")) {
     return error(read - 1, "bad escape in a string",
                  "JSON knows \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\uXXXX.");
   }
-  if (what.find("number overflow") != std::string_view::npos)
+  if (says("number overflow"))
     return error(offset, fmt::format("the number {} is too large", shorten(token)));
   // A token that was not finished: what it starts with says more than where it ends.
   while (offset < text_.size() &&

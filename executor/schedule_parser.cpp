@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "name_template.h"
 
@@ -247,12 +248,6 @@ void ScheduleParser::check_cycles() {
     if (expression && !param.is_step && !expression->variables().empty())
       left.emplace(param.name, expression);
   }
-  const auto next_in_cycle = [&](const Expression& expression) -> const std::string* {
-    for (const std::string& name : expression.variables()) {
-      if (left.contains(name)) return &name;
-    }
-    return nullptr;
-  };
   std::unordered_map<std::string, std::vector<std::string>> users;
   std::unordered_map<std::string, std::size_t> waiting;
   std::vector<std::string> ready;
@@ -272,18 +267,22 @@ void ScheduleParser::check_cycles() {
       if (--waiting[user] == 0) ready.push_back(user);
     }
   }
+  // Everything that is left uses something that is left.
+  const auto next_in_cycle = [&](const Expression& expression) {
+    return &*std::find_if(expression.variables().begin(), expression.variables().end(),
+                          [&](const std::string& name) { return left.contains(name); });
+  };
+  std::unordered_set<std::string> seen;
   for (const ParamDeclaration& param : schedule_.params) {
     if (!left.contains(param.name)) continue;
-    std::vector<std::string> path{param.name};
-    for (const std::string* next = next_in_cycle(*left.at(param.name));
-         next && *next != param.name && path.size() <= left.size(); next = next_in_cycle(*left.at(*next))) {
-      path.push_back(*next);
-    }
-    if (path.size() > left.size()) continue;  // uses a cycle, and is not in it
-    path.push_back(param.name);
-    reader_.report(param.pointer, fmt::format("the constant \"{}\" depends on itself: {}", param.name,
-                                              fmt::join(path, " → ")));
-    for (const std::string& name : path) left.erase(name);
+    std::vector<std::string> path;
+    const std::string* name = &param.name;
+    for (; seen.insert(*name).second; name = next_in_cycle(*left.at(*name))) path.push_back(*name);
+    const auto start = std::find(path.begin(), path.end(), *name);
+    if (start == path.end()) continue;  // leads to a cycle that was reported
+    reader_.report(child_pointer("/params", *name),
+                   fmt::format("the constant \"{}\" depends on itself: {} → {}", *name,
+                               fmt::join(start, path.end(), " → "), *name));
   }
 }
 
