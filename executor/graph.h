@@ -1,0 +1,34 @@
+// Plan → driver graph → executable graph, and the update of single nodes.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "handles.h"
+#include "packed_arguments.h"
+
+namespace rondo {
+
+class Graph {
+ public:
+  // One kernel node for each plan node, with the state that `arguments` has accepted, and the plan's
+  // dependencies. `functions` by kernel. Throws Error with the node's place in the schedule.
+  Graph(Driver& driver, const Plan& plan, const Schedule& schedule, std::span<const FunctionHandle> functions,
+        const PackedArguments& arguments);
+
+  // Affects launches made from now on.
+  Status update(const NodeUpdate& update, FunctionHandle function) noexcept;
+  Status enable(std::uint32_t node, bool enabled) noexcept;
+  Status launch(StreamHandle stream) noexcept { return driver_->launch_graph(exec_.get(), stream); }
+  void upload(StreamHandle stream) { driver_->upload(exec_.get(), stream); }
+
+ private:
+  Driver* driver_;
+  OwnedGraph graph_;  // outlives the exec: a node that an update names belongs to it
+  std::vector<NodeHandle> nodes_;
+  OwnedExec exec_;
+};
+
+KernelLaunch launch_of(const NodeUpdate& update, FunctionHandle function) noexcept;
+
+}  // namespace rondo

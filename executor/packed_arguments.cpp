@@ -1,0 +1,203 @@
+#include "packed_arguments.h"
+
+#include <cstring>
+
+#include "builtin.h"
+
+namespace rondo {
+namespace {
+
+constexpr std::size_t argument_alignment = 16;  // no parameter that a schedule can pass asks for more
+
+const char* describe(ExpressionFault fault) noexcept {
+  return fault == ExpressionFault::overflow ? "an expression overflows 64 bits for these values"
+                                            : "an expression divides by zero for these values";
+}
+
+}  // namespace
+
+PackedArguments::PackedArguments(const Plan& plan, const DeviceProperties& device,
+                                 std::vector<FunctionInfo> functions)
+    : plan_(plan), device_(device), functions_(std::move(functions)) {
+  std::size_t bytes = 0;
+  for (const PlanNode& node : plan.nodes) {
+    nodes_.push_back({.begin = bytes, .bytes = node.argument_bytes, .shape = {}, .next_shape = {}});
+    bytes += (node.argument_bytes + argument_alignment - 1) / argument_alignment * argument_alignment;
+  }
+  current_.resize(bytes);
+  next_.resize(bytes);
+}
+
+void PackedArguments::set_addresses(std::span<const DevicePointer> buffers, DevicePointer slots) noexcept {
+  buffers_.assign(buffers.begin(), buffers.end());
+  slots_ = slots;
+}
+
+Status PackedArguments::refuse(const char* why, std::uint32_t node, std::optional<std::uint32_t> argument,
+                               std::int64_t value, std::int64_t limit) noexcept {
+  fault_ = {.node = node, .argument = argument, .value = value, .limit = limit};
+  return {ErrorCode::bad_argument, 0, "", why};
+}
+
+Status PackedArguments::stage(std::uint32_t node, std::span<const ParamInfo> params,
+                              std::span<const std::int64_t> integers) noexcept {
+  if (const Status status = stage_shape(node, integers); !status.ok()) return status;
+  // What a disabled node's arguments would be does not matter, and may be out of range.
+  if (!nodes_[node].next_enabled) {
+    std::memcpy(next_.data() + nodes_[node].begin, current_.data() + nodes_[node].begin, nodes_[node].bytes);
+    return {};
+  }
+  return stage_arguments(node, params, integers);
+}
+
+Status PackedArguments::stage_arguments(std::uint32_t index, std::span<const ParamInfo> params,
+                                        std::span<const std::int64_t> integers) noexcept {
+  const PlanNode& node = plan_.nodes[index];
+  std::byte* const bytes = next_.data() + nodes_[index].begin;
+  for (std::uint32_t i = 0; i < node.arguments.size(); ++i) {
+    const PlanArgument& argument = node.arguments[i];
+    std::byte* const to = bytes + argument.offset;
+    switch (argument.kind) {
+      case PlanArgument::Kind::integer: {
+        std::int64_t value = 0;
+        if (const auto fault = argument.value.evaluate(integers, &value); fault != ExpressionFault::none) {
+          return refuse(describe(fault), index, i, 0, 0);
+        }
+        const IntegerRange range = integer_range(argument.type);
+        if (value < range.smallest || value > range.largest) {
+          return refuse("an argument is outside what its type holds", index, i, value, range.largest);
+        }
+        store_integer(argument.type, value, to);
+        break;
+      }
+      case PlanArgument::Kind::literal:
+        store_float(argument.type, argument.literal, to);
+        break;
+      case PlanArgument::Kind::float_param:
+        store_float(argument.type, params[argument.param].real, to);
+        break;
+      case PlanArgument::Kind::slot: {
+        const DevicePointer pointer = slots_ + *plan_.params[argument.param].slot * slot_bytes;
+        std::memcpy(to, &pointer, sizeof pointer);
+        break;
+      }
+      case PlanArgument::Kind::buffer:
+        if (const Status status = stage_pointer(index, i, integers); !status.ok()) return status;
+        break;
+    }
+  }
+  return {};
+}
+
+Status PackedArguments::stage_pointer(std::uint32_t index, std::uint32_t position,
+                                      std::span<const std::int64_t> integers) noexcept {
+  const PlanArgument& argument = plan_.nodes[index].arguments[position];
+  const PlanBuffer& buffer = plan_.buffers[argument.buffer];
+  const auto elements = static_cast<std::int64_t>(buffer.elements);
+  std::int64_t extent = 1, offset = 0;
+  if (argument.extent) {
+    if (const auto fault = argument.extent->evaluate(integers, &extent); fault != ExpressionFault::none) {
+      return refuse(describe(fault), index, position, 0, 0);
+    }
+    if (extent < 0 || extent > elements)
+      return refuse("an extent is outside its buffer", index, position, extent, elements);
+  }
+  if (const auto fault = argument.value.evaluate(integers, &offset); fault != ExpressionFault::none) {
+    return refuse(describe(fault), index, position, 0, 0);
+  }
+  if (offset < 0 || offset > elements - extent) {
+    return refuse("an offset is outside its buffer", index, position, offset, elements - extent);
+  }
+  if (offset % static_cast<std::int64_t>(buffer.type().block_elements) != 0) {
+    return refuse("an offset is not a whole number of blocks", index, position, offset, elements - extent);
+  }
+  const DevicePointer pointer =
+      buffers_[argument.buffer] + buffer.byte_offset(static_cast<std::size_t>(offset));
+  std::memcpy(next_.data() + nodes_[index].begin + argument.offset, &pointer, sizeof pointer);
+  return {};
+}
+
+Status PackedArguments::stage_shape(std::uint32_t index, std::span<const std::int64_t> integers) noexcept {
+  const PlanNode& plan = plan_.nodes[index];
+  Node& node = nodes_[index];
+  const FunctionInfo& function = functions_[plan.kernel];
+  const std::uint32_t max_grid[3] = {device_.max_grid.x, device_.max_grid.y, device_.max_grid.z};
+  const std::uint32_t max_block[3] = {device_.max_block.x, device_.max_block.y, device_.max_block.z};
+  std::int64_t grid[3], block[3], shared = 0;
+  bool enabled = true;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (const auto fault = plan.grid[i].evaluate(integers, &grid[i]); fault != ExpressionFault::none) {
+      return refuse(describe(fault), index, {}, 0, 0);
+    }
+    if (const auto fault = plan.block[i].evaluate(integers, &block[i]); fault != ExpressionFault::none) {
+      return refuse(describe(fault), index, {}, 0, 0);
+    }
+    if (grid[i] < 0 || grid[i] > static_cast<std::int64_t>(max_grid[i])) {
+      return refuse("a grid dimension is outside what the device takes", index, {}, grid[i], max_grid[i]);
+    }
+    if (block[i] < 1 || block[i] > static_cast<std::int64_t>(max_block[i])) {
+      return refuse("a block dimension is outside what the device takes", index, {}, block[i], max_block[i]);
+    }
+    enabled = enabled && grid[i] != 0;
+  }
+  const auto most_threads = static_cast<std::int64_t>(function.max_threads_per_block);
+  if (block[0] * block[1] * block[2] > most_threads) {
+    return refuse("a block has more threads than the kernel or device takes", index, {},
+                  block[0] * block[1] * block[2], most_threads);
+  }
+  if (const auto fault = plan.shared.evaluate(integers, &shared); fault != ExpressionFault::none) {
+    return refuse(describe(fault), index, {}, 0, 0);
+  }
+  const std::int64_t most_shared = static_cast<std::int64_t>(device_.max_shared_bytes) -
+                                   static_cast<std::int64_t>(function.static_shared_bytes);
+  if (shared < 0 || shared > most_shared) {
+    return refuse("more shared memory than the device has beside the kernel's own", index, {}, shared,
+                  most_shared);
+  }
+  node.next_enabled = enabled;
+  // A disabled node keeps the shape it had: no driver takes an empty grid.
+  node.next_shape = node.shape;
+  if (!enabled) return {};
+  const auto dim = [](const std::int64_t(&n)[3]) {
+    return Dim3{static_cast<std::uint32_t>(n[0]), static_cast<std::uint32_t>(n[1]),
+                static_cast<std::uint32_t>(n[2])};
+  };
+  node.next_shape = {
+      .grid = dim(grid), .block = dim(block), .shared_bytes = static_cast<std::uint32_t>(shared)};
+  return {};
+}
+
+NodeUpdate PackedArguments::next(std::uint32_t node) const noexcept {
+  const Node& at = nodes_[node];
+  return {.node = node,
+          .arguments = {next_.data() + at.begin, at.bytes},
+          .shape = at.next_shape,
+          .enabled = at.next_enabled};
+}
+
+NodeUpdate PackedArguments::current(std::uint32_t node) const noexcept {
+  const Node& at = nodes_[node];
+  return {.node = node,
+          .arguments = {current_.data() + at.begin, at.bytes},
+          .shape = at.shape,
+          .enabled = at.enabled};
+}
+
+bool PackedArguments::arguments_or_shape_changed(std::uint32_t node) const noexcept {
+  const Node& at = nodes_[node];
+  return at.shape != at.next_shape ||
+         std::memcmp(current_.data() + at.begin, next_.data() + at.begin, at.bytes) != 0;
+}
+
+bool PackedArguments::enabled_changed(std::uint32_t node) const noexcept {
+  return nodes_[node].enabled != nodes_[node].next_enabled;
+}
+
+void PackedArguments::accept(std::uint32_t node) noexcept {
+  Node& at = nodes_[node];
+  std::memcpy(current_.data() + at.begin, next_.data() + at.begin, at.bytes);
+  at.shape = at.next_shape;
+  at.enabled = at.next_enabled;
+}
+
+}  // namespace rondo

@@ -1,0 +1,80 @@
+// The bytes of every node's arguments, in the layout that the compiled kernels declare, and what has changed
+// in them.
+//
+// All memory is taken when a session is built. A step stages: it computes the next state of the nodes that
+// depend on what was set, beside the state that the driver has. Only when all of that has succeeded is
+// anything applied, so a value that makes some op impossible changes nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "driver.h"
+#include "plan.h"
+
+namespace rondo {
+
+// One node as a launch would have it: the one type that eager replay and graph updates work from.
+struct NodeUpdate {
+  std::uint32_t node;
+  std::span<const std::byte> arguments;
+  LaunchShape shape;
+  bool enabled;  // false: a grid dimension is zero for these values
+};
+
+// Why staging refused, for the story that Session::error tells.
+struct StagingFault {
+  std::uint32_t node = 0;
+  std::optional<std::uint32_t> argument;
+  std::int64_t value = 0, limit = 0;  // what came out, and the largest that is allowed
+};
+
+class PackedArguments {
+ public:
+  PackedArguments(const Plan& plan, const DeviceProperties& device, std::vector<FunctionInfo> functions);
+
+  // Where pointers point now; `buffers` by buffer index.
+  void set_addresses(std::span<const DevicePointer> buffers, DevicePointer slots) noexcept;
+
+  // Computes `node`'s next state from the params' values (by param index). Never allocates. On a failure the
+  // next state is undefined, the current one untouched, and fault() says why.
+  Status stage(std::uint32_t node, std::span<const ParamInfo> params,
+               std::span<const std::int64_t> integers) noexcept;
+  const StagingFault& fault() const noexcept { return fault_; }
+
+  // The node as it was staged last, and as it was when it was accepted last.
+  NodeUpdate next(std::uint32_t node) const noexcept;
+  NodeUpdate current(std::uint32_t node) const noexcept;
+  bool arguments_or_shape_changed(std::uint32_t node) const noexcept;
+  bool enabled_changed(std::uint32_t node) const noexcept;
+  void accept(std::uint32_t node) noexcept;  // next becomes current
+
+ private:
+  struct Node {
+    std::size_t begin, bytes;  // in both buffers
+    LaunchShape shape, next_shape;
+    bool enabled = false, next_enabled = false;
+  };
+
+  Status stage_arguments(std::uint32_t index, std::span<const ParamInfo> params,
+                         std::span<const std::int64_t> integers) noexcept;
+  Status stage_pointer(std::uint32_t index, std::uint32_t position,
+                       std::span<const std::int64_t> integers) noexcept;
+  Status stage_shape(std::uint32_t index, std::span<const std::int64_t> integers) noexcept;
+  Status refuse(const char* why, std::uint32_t node, std::optional<std::uint32_t> argument,
+                std::int64_t value, std::int64_t limit) noexcept;
+
+  const Plan& plan_;
+  const DeviceProperties& device_;
+  std::vector<FunctionInfo> functions_;  // by kernel
+  std::vector<Node> nodes_;
+  std::vector<std::byte> current_, next_;
+  std::vector<DevicePointer> buffers_;
+  DevicePointer slots_ = 0;
+  StagingFault fault_;
+};
+
+}  // namespace rondo

@@ -1,0 +1,333 @@
+#include "rondo/session.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "buffer_fill.h"
+#include "session_state.h"
+
+namespace rondo {
+namespace {
+
+// Bound memory may be copied 16 bytes at a time (builtin.cpp), and vector loads of kernels ask for no more.
+constexpr std::uint64_t bind_alignment = 16;
+
+Status refuse(const char* why) noexcept { return {ErrorCode::bad_argument, 0, "", why}; }
+
+template <typename Items>
+std::uint32_t index_of(std::string_view name, const std::unordered_map<std::string, std::uint32_t>& index,
+                       const Items& items, const char* what) {
+  const auto found = index.find(std::string(name));
+  if (found != index.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& item : items) names.push_back(item.name);
+  throw Error(ErrorCode::bad_argument,
+              fmt::format("the schedule has no {} \"{}\".{}", what, name, suggest(std::string(name), names)));
+}
+
+}  // namespace
+
+const char* name(Role role) noexcept {
+  switch (role) {
+    case Role::input:
+      return "input";
+    case Role::output:
+      return "output";
+    case Role::weight:
+      return "weight";
+    case Role::state:
+      return "state";
+    case Role::temporary:
+      return "temporary";
+  }
+  return "";
+}
+
+Session::Session(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+const std::string& Session::name() const noexcept { return state_->schedule.name; }
+std::span<const ParamInfo> Session::params() const noexcept { return state_->params; }
+std::span<const BufferInfo> Session::buffers() const noexcept { return state_->buffers; }
+const Counters& Session::counters() const noexcept { return state_->counters; }
+const BuildSummary& Session::summary() const noexcept { return state_->summary; }
+bool Session::failed() const noexcept { return state_->has_failed; }
+
+ParamHandle Session::param(std::string_view name) const {
+  return {index_of(name, state_->plan.param_index, state_->params, "param")};
+}
+
+BufferHandle Session::buffer(std::string_view name) const {
+  return {index_of(name, state_->plan.buffer_index, state_->buffers, "buffer")};
+}
+
+void Session::State::mark(std::uint32_t node) noexcept {
+  if (is_marked[node]) return;
+  is_marked[node] = true;
+  marked.push_back(node);  // reserved for every node
+}
+
+void Session::State::mark_param(std::uint32_t param) noexcept {
+  for (const std::uint32_t node : nodes_of_param[param]) mark(node);
+}
+
+Status Session::set(ParamHandle param, std::int64_t value) noexcept {
+  State& state = *state_;
+  if (param.index >= state.params.size()) return refuse("a param handle that is not of this session");
+  ParamInfo& info = state.params[param.index];
+  if (!info.is_step) return refuse("a constant, which is fixed when the session is built");
+  if (rondo::info(info.type).is_float) return set(param, static_cast<double>(value));
+  if (value < info.smallest || value > info.largest) return refuse("a value outside the param's range");
+  if (info.integer == value) return {};
+  info.integer = value;
+  state.integers[param.index] = value;
+  state.mark_param(param.index);
+  return {};
+}
+
+Status Session::set(ParamHandle param, double value) noexcept {
+  State& state = *state_;
+  if (param.index >= state.params.size()) return refuse("a param handle that is not of this session");
+  ParamInfo& info = state.params[param.index];
+  if (!info.is_step) return refuse("a constant, which is fixed when the session is built");
+  if (!rondo::info(info.type).is_float) return refuse("a float for a param of an integer type");
+  // Bits, not values: -0 and 0 differ, a NaN is itself.
+  if (std::memcmp(&info.real, &value, sizeof value) == 0) return {};
+  info.real = value;
+  state.mark_param(param.index);
+  return {};
+}
+
+void Session::set(std::string_view name, std::string_view text) {
+  const ParamHandle handle = param(name);
+  const ParamInfo& info = state_->params[handle.index];
+  const auto complain = [&](const std::string& why) {
+    throw Error(ErrorCode::bad_argument, fmt::format("\"{}\" is no value for the param \"{}\" of type {}: {}",
+                                                     text, info.name, rondo::name(info.type), why));
+  };
+  const char* const end = text.data() + text.size();
+  Status status;
+  if (rondo::info(info.type).is_float) {
+    double value = 0;
+    const auto [rest, code] = std::from_chars(text.data(), end, value);
+    if (code != std::errc() || rest != end) complain("it is not a number");
+    status = set(handle, value);
+  } else {
+    std::int64_t value = text == "true" ? 1 : 0;
+    if (text != "true" && text != "false") {
+      const auto [rest, code] = std::from_chars(text.data(), end, value);
+      if (code != std::errc() || rest != end) complain("it is not an integer of 64 bits");
+    }
+    status = set(handle, value);
+    if (!status.ok() && info.is_step)
+      complain(fmt::format("its range is {} to {}", info.smallest, info.largest));
+  }
+  if (!status.ok()) complain(status.call);
+}
+
+Status Session::State::stage_marked() noexcept {
+  for (const std::uint32_t node : marked) {
+    if (const Status status = arguments->stage(node, params, integers); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status Session::State::apply_marked() noexcept {
+  for (const std::uint32_t node : marked) {
+    is_marked[node] = false;
+    const NodeUpdate next = arguments->next(node);
+    if (graph) {
+      if (arguments->arguments_or_shape_changed(node)) {
+        if (const Status status = graph->update(next, functions[plan.nodes[node].kernel]); !status.ok())
+          return status;
+        ++counters.node_updates;
+      }
+      if (arguments->enabled_changed(node)) {
+        if (const Status status = graph->enable(node, next.enabled); !status.ok()) return status;
+        ++counters.node_toggles;
+      }
+    }
+    arguments->accept(node);
+  }
+  marked.clear();
+  return {};
+}
+
+Status Session::State::launch_eagerly(StreamHandle on) noexcept {
+  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
+    const NodeUpdate node = arguments->current(i);
+    if (!node.enabled) continue;
+    if (const Status status = driver.launch(launch_of(node, functions[plan.nodes[i].kernel]), on);
+        !status.ok())
+      return status;
+    ++counters.kernel_launches;
+  }
+  return {};
+}
+
+Status Session::launch(Stream stream) noexcept {
+  State& state = *state_;
+  if (state.has_failed)
+    return {ErrorCode::run_time, 0, "", "this session has failed before and launches nothing; build it anew"};
+  if (!state.marked.empty()) {
+    if (const Status status = state.stage_marked(); !status.ok()) {
+      state.staging_refusal = status.call;
+      return status;
+    }
+    if (const Status status = state.apply_marked(); !status.ok()) {
+      // Some nodes have the new arguments, some the old ones.
+      state.has_failed = true;
+      return status;
+    }
+  }
+  const StreamHandle on = state.stream_of(stream);
+  const Status status = state.graph ? state.graph->launch(on) : state.launch_eagerly(on);
+  if (!status.ok()) {
+    state.has_failed = !state.graph;  // eagerly, some ops of the step may have run
+    return status;
+  }
+  if (state.graph) ++state.counters.graph_launches;
+  ++state.counters.launches;
+  return {};
+}
+
+Status Session::synchronize(Stream stream) noexcept {
+  return state_->driver.synchronize(state_->stream_of(stream));
+}
+
+Error Session::error(const Status& status) const {
+  const State& state = *state_;
+  const StagingFault& fault = state.arguments->fault();
+  if (status.code != ErrorCode::bad_argument || status.call != state.staging_refusal)
+    return Error(status, state.schedule.name);
+  return Error(ErrorCode::bad_argument,
+               {.place = state.plan.place(state.schedule, fault.node, fault.argument),
+                .message = fmt::format("{} ({}, at most {})", status.call, fault.value, fault.limit),
+                .hint = "Nothing was changed or launched; set other values and launch again."});
+}
+
+Status Session::bind(BufferHandle buffer, std::uint64_t address, std::size_t bytes) noexcept {
+  State& state = *state_;
+  if (buffer.index >= state.buffers.size()) return refuse("a buffer handle that is not of this session");
+  const BufferInfo& info = state.buffers[buffer.index];
+  if (!info.readable || info.role == Role::temporary)
+    return refuse("a temporary, which lies in the session's own memory");
+  if (address == 0) return refuse("a null address; unbind gives a buffer its own memory back");
+  if (address % bind_alignment != 0) return refuse("an address that is not a multiple of 16 bytes");
+  if (bytes < info.bytes) return refuse("memory smaller than the buffer");
+  if (address > UINT64_MAX - bytes) return refuse("memory that ends beyond the address space");
+  for (std::size_t i = 0; i < state.buffers.size(); ++i) {
+    if (i == buffer.index || !(state.is_written[i] || state.is_written[buffer.index])) continue;
+    const std::uint64_t begin = state.addresses[i], end = begin + state.buffers[i].bytes;
+    if (begin < address + info.bytes && address < end)
+      return refuse("memory that another buffer uses, and one of the two is written");
+  }
+  state.point(buffer.index, address);
+  return {};
+}
+
+Status Session::unbind(BufferHandle buffer) noexcept {
+  State& state = *state_;
+  if (buffer.index >= state.buffers.size()) return refuse("a buffer handle that is not of this session");
+  state.point(buffer.index, state.own_addresses[buffer.index]);
+  return {};
+}
+
+void Session::State::point(std::uint32_t buffer, DevicePointer address) noexcept {
+  if (addresses[buffer] == address) return;
+  addresses[buffer] = address;
+  arguments->set_addresses(addresses, slots_memory.get());
+  for (const std::uint32_t node : nodes_of_buffer[buffer]) mark(node);
+}
+
+std::uint64_t Session::address(BufferHandle buffer) const noexcept {
+  const State& state = *state_;
+  return buffer.index < state.buffers.size() && state.buffers[buffer.index].readable
+             ? state.addresses[buffer.index]
+             : 0;
+}
+
+Status Session::State::check_access(BufferHandle buffer, std::size_t offset,
+                                    std::size_t bytes) const noexcept {
+  if (buffer.index >= buffers.size()) return refuse("a buffer handle that is not of this session");
+  const BufferInfo& info = buffers[buffer.index];
+  if (!info.readable)
+    return refuse("a temporary in the arena; SessionOptions::separate_buffers keeps them apart");
+  if (offset > info.bytes || bytes > info.bytes - offset) return refuse("bytes beyond the end of the buffer");
+  return {};
+}
+
+Status Session::read(BufferHandle buffer, std::span<std::byte> to, std::size_t offset,
+                     Stream stream) noexcept {
+  State& state = *state_;
+  if (const Status status = state.check_access(buffer, offset, to.size()); !status.ok()) return status;
+  if (to.empty()) return {};
+  const StreamHandle on = state.stream_of(stream);
+  if (const Status status =
+          state.driver.read(to.data(), state.addresses[buffer.index] + offset, to.size(), on);
+      !status.ok()) {
+    return status;
+  }
+  return state.driver.synchronize(on);
+}
+
+Status Session::write(BufferHandle buffer, std::span<const std::byte> from, std::size_t offset,
+                      Stream stream) noexcept {
+  State& state = *state_;
+  if (const Status status = state.check_access(buffer, offset, from.size()); !status.ok()) return status;
+  if (from.empty()) return {};
+  if (state.buffers[buffer.index].role == Role::weight && state.plan.buffers[buffer.index].same_as) {
+    return refuse("a weight that shares its tensor with another; write that one");
+  }
+  return state.driver.write(state.addresses[buffer.index] + offset, from.data(), from.size(),
+                            state.stream_of(stream));
+}
+
+Status Session::fill_bytes(BufferHandle buffer, std::uint8_t value, Stream stream) noexcept {
+  State& state = *state_;
+  const std::size_t bytes = buffer.index < state.buffers.size() ? state.buffers[buffer.index].bytes : 0;
+  if (const Status status = state.check_access(buffer, 0, bytes); !status.ok()) return status;
+  return state.driver.fill_bytes(state.addresses[buffer.index], value, bytes, state.stream_of(stream));
+}
+
+Status Session::State::apply_fills(StreamHandle on) {
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+    const PlanBuffer& buffer = plan.buffers[i];
+    if (!buffer.fill) continue;
+    const auto* random = std::get_if<RandomFill>(&*buffer.fill);
+    Status status;
+    if (random == nullptr && buffer.fill_value == 0 && !std::signbit(buffer.fill_value)) {
+      status = driver.fill_bytes(addresses[i], 0, buffer.info.bytes, on);
+    } else {
+      const std::vector<std::byte> bytes =
+          random != nullptr ? random_elements(buffer.info.type, buffer.elements, random->seed)
+                            : equal_elements(buffer.info.type, buffer.elements, buffer.fill_value);
+      status = driver.write(addresses[i], bytes.data(), bytes.size(), on);
+    }
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+Status Session::reset(Stream stream) noexcept {
+  State& state = *state_;
+  for (std::uint32_t i = 0; i < state.params.size(); ++i) {
+    if (!state.params[i].is_step) continue;
+    const ParamInfo& initial = state.initial_params[i];
+    const Status status = rondo::info(initial.type).is_float ? set(ParamHandle{i}, initial.real)
+                                                             : set(ParamHandle{i}, initial.integer);
+    if (!status.ok()) return status;
+  }
+  try {
+    return state.apply_fills(state.stream_of(stream));
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::run_time, 0, "", "no memory on the host for the initial fills"};
+  }
+}
+
+}  // namespace rondo

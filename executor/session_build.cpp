@@ -1,0 +1,261 @@
+// From a schedule to a session: plan, compile, check, allocate, upload, instantiate. Nothing is launched.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "builtin.h"
+#include "cache.h"
+#include "scope.h"
+#include "session_state.h"
+#include "match_signatures.h"
+
+namespace rondo {
+namespace {
+
+std::vector<rtc::Binary> compile(const Plan& plan, const Schedule& schedule, Device& device,
+                                 const SessionOptions& options) {
+  rtc::BinaryCache cache(options.cache_directory);
+  const unsigned threads = options.compile_threads != 0 ? options.compile_threads
+                                                        : std::max(1u, std::thread::hardware_concurrency());
+  const auto progress = [&](std::size_t done, std::size_t total) {
+    if (options.progress) options.progress("compiling kernels", done, total);
+  };
+  try {
+    auto binaries = rtc::compile_all(device.compiler(), &cache, plan.units, threads, progress);
+    if (const std::string problem = cache.problem(); !problem.empty() && options.notice)
+      options.notice(problem);
+    return binaries;
+  } catch (const Error& error) {
+    // The compiler names the source; the schedule names the kernels that are made of it.
+    std::vector<Diagnostic> diagnostics = error.diagnostics();
+    for (Diagnostic& diagnostic : diagnostics) {
+      for (const PlanKernel& kernel : plan.kernels) {
+        const bool same = plan.units[kernel.unit].file == diagnostic.place.file && !kernel.pointer.empty();
+        if (!same || !diagnostic.hint.empty()) continue;
+        const Place place = schedule.place(kernel.pointer);
+        diagnostic.hint = fmt::format("It is the source of the kernel \"{}\": {}:{}:{} [{}]", kernel.name,
+                                      place.file, place.line, place.column, place.pointer);
+      }
+    }
+    throw Error(error.code(), std::move(diagnostics));
+  }
+}
+
+}  // namespace
+
+Prepared prepare(Schedule schedule, Device& device, const SessionOptions& options) {
+  Plan plan = make_plan(schedule, device.properties(), options);
+  std::vector<rtc::Binary> binaries = compile(plan, schedule, device, options);
+  match_signatures(plan, schedule, binaries, device.properties().max_argument_bytes);
+  check_temporaries(plan, schedule);
+  Arena arena;
+  if (options.separate_buffers) {
+    arena.offsets.resize(plan.buffers.size());
+  } else {
+    arena = place_temporaries(plan);
+  }
+  find_dependencies(plan, arena);
+  return {std::move(schedule), std::move(plan), std::move(binaries), std::move(arena)};
+}
+
+Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const SessionOptions& options)
+    : device(std::move(on)),
+      driver(device->driver()),
+      schedule(std::move(prepared.schedule)),
+      plan(std::move(prepared.plan)),
+      mode(options.mode),
+      stream(driver, driver.create_stream()) {
+  for (const PlanParam& param : plan.params) {
+    params.push_back(param.info);
+    integers.push_back(param.info.integer);
+  }
+  initial_params = params;
+  for (const rtc::Binary& binary : prepared.binaries)
+    ++(binary.from_cache ? summary.from_cache : summary.compiled);
+  load_modules(prepared.binaries);
+  allocate(prepared.arena);
+  upload_weights(options);
+  check(apply_fills(stream.get()), "filling the buffers");
+  index_nodes();
+  arguments.emplace(plan, driver.properties(), function_infos);
+  accept_first_state();
+  if (mode == Mode::graph) {
+    graph.emplace(driver, plan, schedule, functions, *arguments);
+    ++counters.instantiations;
+    graph->upload(stream.get());
+  }
+  check(driver.synchronize(stream.get()), "waiting for the uploads");
+  summary.nodes = plan.nodes.size();
+  summary.kernels = plan.kernels.size();
+  for (const PlanNode& node : plan.nodes) summary.edges += node.dependencies.size();
+}
+
+Session::State::~State() {
+  // Nothing of what a launch uses may go before it is done; a failure here has no one to be told to.
+  (void)driver.synchronize(stream.get());
+}
+
+void Session::State::load_modules(const std::vector<rtc::Binary>& binaries) {
+  for (std::size_t i = 0; i < binaries.size(); ++i) {
+    try {
+      modules.emplace_back(driver, driver.load_module(binaries[i].code));
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  fmt::format("loading the kernels of {}: {}", plan.units[i].file, error.what()));
+    }
+  }
+  for (const PlanKernel& kernel : plan.kernels) {
+    const rtc::Entry& entry = binaries[kernel.unit].entries[kernel.entry];
+    functions.push_back(driver.function(modules[kernel.unit].get(), entry.lowered));
+    function_infos.push_back(driver.function_info(functions.back()));
+    const FunctionInfo& info = function_infos.back();
+    // The binary's own word on its layout against what C++ says; a disagreement would corrupt arguments
+    // silently.
+    const std::vector<std::size_t> offsets = entry.offsets();
+    bool same = !info.layout_known || info.parameters.size() == offsets.size();
+    for (std::size_t i = 0; same && info.layout_known && i < offsets.size(); ++i) {
+      same = info.parameters[i].offset == offsets[i] && info.parameters[i].size == entry.parameters[i].size;
+    }
+    if (!same) {
+      throw Error(
+          ErrorCode::run_time,
+          fmt::format("the driver lays out the arguments of {} otherwise than its C++ signature says; "
+                      "Rondo does not launch it",
+                      entry.expression));
+    }
+  }
+  // The largest dynamic shared memory that any node of a kernel may ask for.
+  for (std::size_t k = 0; k < functions.size(); ++k) {
+    std::size_t most = 0;
+    for (const PlanNode& node : plan.nodes) {
+      if (node.kernel != k) continue;
+      const std::size_t limit = driver.properties().max_shared_bytes - function_infos[k].static_shared_bytes;
+      most =
+          std::max(most, node.shared.is_fixed() ? std::min(static_cast<std::size_t>(node.shared.fixed), limit)
+                                                : limit);
+    }
+    if (most > 0) driver.allow_dynamic_shared(functions[k], most);
+  }
+}
+
+void Session::State::allocate(const Arena& arena) {
+  summary.arena_bytes = arena.bytes;
+  if (arena.bytes > 0) arena_memory = OwnedMemory(driver, driver.allocate(arena.bytes));
+  if (plan.slots > 0) slots_memory = OwnedMemory(driver, driver.allocate(plan.slots * slot_bytes));
+  memory.resize(plan.buffers.size());
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+    const PlanBuffer& buffer = plan.buffers[i];
+    BufferInfo info = buffer.info;
+    if (arena.offsets[i]) {
+      own_addresses.push_back(arena_memory.get() + *arena.offsets[i]);
+      info.readable = false;
+    } else if (buffer.same_as) {
+      own_addresses.push_back(own_addresses[*buffer.same_as]);
+      info.readable = true;
+    } else {
+      memory[i] = OwnedMemory(driver, driver.allocate(buffer.info.bytes));
+      own_addresses.push_back(memory[i].get());
+      summary.buffer_bytes += buffer.info.bytes;
+      info.readable = true;
+    }
+    buffers.push_back(std::move(info));
+  }
+  addresses = own_addresses;
+}
+
+void Session::State::upload_weights(const SessionOptions& options) {
+  std::size_t total = 0, done = 0;
+  for (const PlanBuffer& buffer : plan.buffers)
+    total += buffer.tensor != nullptr && !buffer.same_as ? buffer.info.bytes : 0;
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+    const PlanBuffer& buffer = plan.buffers[i];
+    if (buffer.tensor == nullptr || buffer.same_as) continue;
+    if (buffer.tensor->data.size() != buffer.info.bytes) {
+      throw Error(ErrorCode::bad_argument,
+                  fmt::format("the tensor \"{}\" has {} bytes, and its shape and type need {}",
+                              buffer.tensor->name, buffer.tensor->data.size(), buffer.info.bytes));
+    }
+    check(driver.write(addresses[i], buffer.tensor->data.data(), buffer.info.bytes, stream.get()),
+          "uploading weights");
+    done += buffer.info.bytes;
+    if (options.progress) options.progress("loading weights", done, total);
+  }
+}
+
+void Session::State::index_nodes() {
+  nodes_of_param.resize(plan.params.size());
+  nodes_of_buffer.resize(plan.buffers.size());
+  is_written.resize(plan.buffers.size());
+  is_marked.resize(plan.nodes.size());
+  marked.reserve(plan.nodes.size());
+  const auto add = [](std::vector<std::uint32_t>& nodes, std::uint32_t node) {
+    if (nodes.empty() || nodes.back() != node) nodes.push_back(node);
+  };
+  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
+    const PlanNode& node = plan.nodes[i];
+    const auto depends = [&](const Value& value) {
+      for (const Value::Operand& operand : value.operands) {
+        if (operand.is_step) add(nodes_of_param[static_cast<std::size_t>(operand.value)], i);
+      }
+    };
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      depends(node.grid[axis]);
+      depends(node.block[axis]);
+    }
+    depends(node.shared);
+    for (const PlanArgument& argument : node.arguments) {
+      depends(argument.value);
+      if (argument.extent) depends(*argument.extent);
+      if (argument.kind == PlanArgument::Kind::float_param) add(nodes_of_param[argument.param], i);
+      if (argument.kind != PlanArgument::Kind::buffer) continue;
+      add(nodes_of_buffer[argument.buffer], i);
+      if (argument.writes) is_written[argument.buffer] = true;
+    }
+  }
+}
+
+void Session::State::accept_first_state() {
+  arguments->set_addresses(addresses, slots_memory.get());
+  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) mark(i);
+  const Status status = stage_marked();
+  if (!status.ok()) {
+    const StagingFault& fault = arguments->fault();
+    throw Error(ErrorCode::bad_schedule,
+                {.place = plan.place(schedule, fault.node, fault.argument),
+                 .message = fmt::format("with the params' initial values, {} ({}, at most {})", status.call,
+                                        fault.value, fault.limit),
+                 .hint = ""});
+  }
+  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
+    arguments->accept(i);
+    is_marked[i] = false;
+  }
+  marked.clear();
+}
+
+Session Session::load(const std::filesystem::path& file, std::shared_ptr<Device> device,
+                      const SessionOptions& options) {
+  Prepared prepared = prepare(Schedule::load(file), *device, options);
+  return Session(std::make_unique<State>(std::move(prepared), std::move(device), options));
+}
+
+Session Session::parse(std::string text, const std::filesystem::path& file, std::shared_ptr<Device> device,
+                       const SessionOptions& options) {
+  Prepared prepared = prepare(Schedule::parse(std::move(text), file), *device, options);
+  return Session(std::make_unique<State>(std::move(prepared), std::move(device), options));
+}
+
+std::vector<Diagnostic> check_schedule(const std::filesystem::path& file, Device* device,
+                                       const SessionOptions& options) {
+  try {
+    Schedule schedule = Schedule::load(file);
+    if (device != nullptr) prepare(std::move(schedule), *device, options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_schedule) throw;
+    return error.diagnostics();
+  }
+  return {};
+}
+
+}  // namespace rondo

@@ -1,0 +1,87 @@
+// What a session is made of. Built by session_build.cpp, run by session.cpp.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dependencies.h"
+#include "graph.h"
+#include "packed_arguments.h"
+#include "plan.h"
+#include "rondo/device.h"
+#include "rondo/session.h"
+#include "schedule.h"
+
+namespace rondo {
+
+// A schedule that has been planned, compiled and checked for one device; nothing is allocated there yet.
+struct Prepared {
+  Schedule schedule;
+  Plan plan;
+  std::vector<rtc::Binary> binaries;  // by unit
+  Arena arena;
+};
+Prepared prepare(Schedule schedule, Device& device, const SessionOptions& options);
+
+// Members are destroyed from last to first: an exec before the graph's memory, memory before the device.
+struct Session::State {
+  State(Prepared prepared, std::shared_ptr<Device> on, const SessionOptions& options);
+  ~State();
+
+  std::shared_ptr<Device> device;
+  Driver& driver;
+  Schedule schedule;
+  Plan plan;
+  std::vector<ParamInfo> params;       // with the values now
+  std::vector<std::int64_t> integers;  // the same, as expressions want them
+  std::vector<ParamInfo> initial_params;
+  std::vector<BufferInfo> buffers;
+  Mode mode;
+  bool has_failed = false;
+  Counters counters;
+  BuildSummary summary;
+
+  OwnedStream stream;
+  std::vector<OwnedModule> modules;          // by unit
+  std::vector<FunctionHandle> functions;     // by kernel
+  std::vector<FunctionInfo> function_infos;  // by kernel
+  OwnedMemory arena_memory, slots_memory;
+  std::vector<OwnedMemory> memory;  // by buffer; empty for the arena's and for shared weights
+  std::vector<DevicePointer> own_addresses, addresses;  // by buffer; own: without what the caller bound
+  std::vector<bool> is_written;                         // by buffer: some node writes it
+
+  std::optional<PackedArguments> arguments;
+  std::optional<Graph> graph;
+  std::vector<std::vector<std::uint32_t>> nodes_of_param, nodes_of_buffer;
+
+  // Nodes that have to be staged before the next launch, each once.
+  std::vector<std::uint32_t> marked;
+  std::vector<bool> is_marked;
+
+  const char* staging_refusal =
+      "";  // the call of the status that staging refused with last: error() knows the place then
+
+  StreamHandle stream_of(Stream given) const noexcept {
+    return given.native != nullptr ? static_cast<StreamHandle>(given.native) : stream.get();
+  }
+  void mark(std::uint32_t node) noexcept;
+  void mark_param(std::uint32_t param) noexcept;
+  Status stage_marked() noexcept;
+  Status apply_marked() noexcept;
+  Status launch_eagerly(StreamHandle on) noexcept;
+  // The initial fills of all buffers. May throw std::bad_alloc.
+  Status apply_fills(StreamHandle on);
+  void point(std::uint32_t buffer, DevicePointer address) noexcept;
+  Status check_access(BufferHandle buffer, std::size_t offset, std::size_t bytes) const noexcept;
+
+ private:
+  void load_modules(const std::vector<rtc::Binary>& binaries);
+  void allocate(const Arena& arena);
+  void upload_weights(const SessionOptions& options);
+  void index_nodes();
+  void accept_first_state();
+};
+
+}  // namespace rondo

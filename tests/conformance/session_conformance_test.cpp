@@ -1,0 +1,405 @@
+// What a session promises, on every device there is: "host" always, "cuda" where one is found.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "driver.h"
+#include "rondo/device.h"
+#include "rondo/session.h"
+
+namespace rondo {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class SessionConformance : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    try {
+      device_ = open_device(GetParam());
+    } catch (const Error& error) {
+      if (std::string(GetParam()) == "host") throw;
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  Session make(const std::string& text, SessionOptions options = {}) {
+    return Session::parse(text, std::filesystem::path(RONDO_SOURCE_DIR) / "configs" / "test.json", device_,
+                          options);
+  }
+
+  template <typename T>
+  static std::vector<T> read(Session& session, const char* name) {
+    const BufferHandle buffer = session.buffer(name);
+    std::vector<T> values(session.buffers()[buffer.index].bytes / sizeof(T));
+    check(session.read(buffer, std::as_writable_bytes(std::span(values))), "reading");
+    return values;
+  }
+
+  template <typename T>
+  static void write(Session& session, const char* name, const std::vector<T>& values) {
+    check(session.write(session.buffer(name), std::as_bytes(std::span(values))), "writing");
+  }
+
+  static void launch(Session& session) {
+    const Status status = session.launch();
+    if (!status.ok()) throw session.error(status);
+  }
+
+  std::shared_ptr<Device> device_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, SessionConformance, ::testing::Values("host", "cuda"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+// A stream that waits, from the first work queued on it, until it is opened.
+class BlockedStream {
+ public:
+  explicit BlockedStream(Device& device) : driver_(device.driver()), stream_(driver_.create_stream()) {
+    check(driver_.launch_host_function(
+              stream_,
+              [](void* open) {
+                while (!static_cast<std::atomic<bool>*>(open)->load()) std::this_thread::yield();
+              },
+              &open_),
+          "blocking a stream");
+  }
+  ~BlockedStream() {
+    open();
+    (void)driver_.synchronize(stream_);
+    driver_.destroy_stream(stream_);
+  }
+  void open() { open_ = true; }
+  Stream get() const { return {stream_}; }
+
+ private:
+  Driver& driver_;
+  std::atomic<bool> open_ = false;
+  StreamHandle stream_;
+};
+
+std::vector<float> random_floats(std::size_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(count);
+  for (float& value : values) value = uniform(random);
+  return values;
+}
+
+double relative_error(const std::vector<float>& out, const std::vector<double>& reference) {
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    error += (out[i] - reference[i]) * (out[i] - reference[i]);
+    norm += reference[i] * reference[i];
+  }
+  return std::sqrt(error / norm);
+}
+
+constexpr const char* scale_schedule = R"j({
+  "rondo": 1, "name": "scale",
+  "params": {"n": {"type": "i32", "constant": 10000}, "a": {"type": "f32", "step": 2.0}},
+  "buffers": {"x": {"type": "f32", "shape": ["n"], "role": "input"}, "y": {"type": "f32", "shape": ["n"], "role": "output"}},
+  "kernels": {"scale": {"entry": "scale",
+    "code": "extern \"C\" __global__ void scale(int n, float a, const float* x, float* y) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) y[i] = a * x[i] + 1; }"}},
+  "ops": [{"kernel": "scale", "grid": ["ceil_div(n, 128)"], "block": [128], "args": ["n", "a", "x", {"write": "y"}]}]
+})j";
+
+TEST_P(SessionConformance, EachLaunchHasTheValueThatWasSet) {
+  Session session = make(scale_schedule);
+  const std::vector<float> x = random_floats(10000, 1);
+  write(session, "x", x);
+  const ParamHandle a = session.param("a");
+  for (const double value : {2.0, -0.5, 3.25}) {
+    ASSERT_TRUE(session.fill_bytes(session.buffer("y"), 0xff).ok());
+    ASSERT_TRUE(session.set(a, value).ok());
+    launch(session);
+    std::vector<double> reference;
+    for (const float element : x) reference.push_back(value * element + 1);
+    EXPECT_LT(relative_error(read<float>(session, "y"), reference), 1e-6);
+  }
+  EXPECT_EQ(session.counters().node_updates, 2u);  // the first value was the initial one
+  EXPECT_EQ(session.counters().instantiations, 1u);
+}
+
+// The promise that everything rests on: updates affect future launches only.
+class QueuedLaunches : public SessionConformance {
+ protected:
+  static constexpr int steps = 1000;
+
+  void run(const std::string& op) {
+    for (const Mode mode : {Mode::graph, Mode::eager}) {
+      SessionOptions options;
+      options.mode = mode;
+      Session session = make(R"j({
+        "rondo": 1, "name": "record",
+        "params": {"steps": {"type": "i32", "constant": 1000}, "pos": {"type": "i32", "step": 0, "min": 0, "max": "steps - 1"}},
+        "buffers": {"out": {"type": "i32", "shape": ["steps"], "role": "state", "fill": -1},
+                    "sum": {"type": "i32", "shape": ["steps"], "role": "state", "fill": 0}},
+        "kernels": {
+          "record": {"code": "extern \"C\" __global__ void record(int* out, int* sum, int value, int pos) { out[0] = value; sum[pos] += value; }", "entry": "record"},
+          "record_at": {"code": "extern \"C\" __global__ void record_at(int* out, int* sum, const int* pos) { out[*pos] = *pos * 3 + 1; sum[*pos] += *pos * 3 + 1; }", "entry": "record_at"}},
+        "ops": [)j" + op + "]}",
+                             options);
+      const ParamHandle pos = session.param("pos");
+      BlockedStream stream(*device_);
+      for (int i = 0; i < steps; ++i) {
+        ASSERT_TRUE(session.set(pos, (i * 7) % steps).ok());
+        ASSERT_TRUE(session.launch(stream.get()).ok());
+      }
+      stream.open();
+      ASSERT_TRUE(session.synchronize(stream.get()).ok());
+      const std::vector<int> out = read<int>(session, "out"), sum = read<int>(session, "sum");
+      for (int i = 0; i < steps; ++i) {
+        ASSERT_EQ(out[i], i * 3 + 1) << "step " << i;
+        ASSERT_EQ(sum[i], i * 3 + 1) << "step " << i;
+      }
+      if (mode == Mode::graph) {
+      EXPECT_EQ(session.counters().node_updates, 999u);
+    }
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, QueuedLaunches, ::testing::Values("host", "cuda"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+TEST_P(QueuedLaunches, KeepTheirOwnPointers) {
+  run(R"j({"kernel": "record", "grid": [1], "block": [1], "args": [{"write": "out[pos : 1]"}, "sum", "pos * 3 + 1", "pos"]})j");
+}
+
+TEST_P(QueuedLaunches, KeepTheirOwnSlots) {
+  run(R"j({"kernel": "record_at", "grid": [1], "block": [1], "args": ["out", "sum", {"slot": "pos"}]})j");
+}
+
+TEST_P(SessionConformance, GridBlockAndSharedMemoryFollowStepParams) {
+  for (const Mode mode : {Mode::graph, Mode::eager}) {
+    SessionOptions options;
+    options.mode = mode;
+    Session session = make(R"j({
+      "rondo": 1, "name": "shape",
+      "params": {"blocks": {"type": "i32", "step": 3, "min": 0, "max": 64}, "threads": {"type": "i32", "step": 4, "min": 1, "max": 64}},
+      "buffers": {"out": {"type": "i32", "shape": [4096], "role": "state", "fill": 0}},
+      "kernels": {"mark": {"entry": "mark", "code": "#include \"portable.cuh\"\nextern \"C\" __global__ void mark(int* out) { int* shared = rondo_dynamic_shared<int>(); shared[threadIdx.x] = 1 + threadIdx.x; __syncthreads(); out[blockIdx.x * blockDim.x + threadIdx.x] += shared[blockDim.x - 1 - threadIdx.x]; }"}},
+      "ops": [{"kernel": "mark", "grid": ["blocks"], "block": ["threads"], "shared": "4 * threads", "args": ["out"]}]
+    })j",
+                           options);
+    std::vector<int> expected(4096);
+    const auto step = [&](int blocks, int threads) {
+      ASSERT_TRUE(session.set(session.param("blocks"), blocks).ok());
+      ASSERT_TRUE(session.set(session.param("threads"), threads).ok());
+      launch(session);
+      for (int i = 0; i < blocks * threads; ++i)
+        expected[static_cast<std::size_t>(i)] += threads - i % threads;
+      ASSERT_EQ(read<int>(session, "out"), expected) << blocks << " blocks of " << threads;
+    };
+    step(3, 4);
+    step(64, 64);
+    step(0, 64);  // an empty grid: nothing happens
+    step(1, 1);
+    step(0, 7);
+    step(0, 9);
+    step(2, 9);
+  }
+}
+
+TEST_P(SessionConformance, ARefusedSetOrLaunchChangesNothing) {
+  Session session = make(R"j({
+    "rondo": 1, "name": "refuse",
+    "params": {"pos": {"type": "i32", "step": 2, "min": 0, "max": 100}, "d": {"type": "i32", "step": 1}, "c": {"type": "i32", "constant": 1}},
+    "buffers": {"out": {"type": "i32", "shape": [10], "role": "state", "fill": 0}, "other": {"type": "i32", "shape": [10], "role": "state", "fill": 0}},
+    "kernels": {"put": {"entry": "put", "code": "extern \"C\" __global__ void put(int* out, int value) { out[0] = value; }"}},
+    "ops": [{"kernel": "put", "grid": [1], "block": [1], "args": ["other[pos / 50]", "pos + 1"]},
+            {"kernel": "put", "name": "the second", "grid": [1], "block": [1], "args": ["out[pos : 1]", "100 / d"]}]
+  })j");
+  const ParamHandle pos = session.param("pos"), d = session.param("d");
+  EXPECT_EQ(session.set(pos, 101).code, ErrorCode::bad_argument);
+  EXPECT_EQ(session.set(session.param("c"), 2).code, ErrorCode::bad_argument);
+  EXPECT_EQ(session.set(pos, 1.5).code, ErrorCode::bad_argument);
+  EXPECT_EQ(session.params()[pos.index].integer, 2);
+
+  ASSERT_TRUE(session.set(pos, 60).ok());  // in range, and outside the buffer "out"
+  Status status = session.launch();
+  EXPECT_EQ(status.code, ErrorCode::bad_argument);
+  EXPECT_THAT(
+      session.error(status).what(),
+      HasSubstr(
+          "op \"the second\", kernel \"put\", argument 0: an offset is outside its buffer (60, at most 9)"));
+  ASSERT_TRUE(session.set(pos, 2).ok());
+  ASSERT_TRUE(session.set(d, 0).ok());
+  status = session.launch();
+  EXPECT_EQ(status.code, ErrorCode::bad_argument);
+  EXPECT_THAT(session.error(status).what(), HasSubstr("divides by zero"));
+  EXPECT_FALSE(session.failed());
+  EXPECT_EQ(read<int>(session, "other"), std::vector<int>(10, 0));
+
+  ASSERT_TRUE(session.set(d, 4).ok());
+  launch(session);
+  EXPECT_THAT(read<int>(session, "other"), ElementsAre(3, 0, 0, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(read<int>(session, "out"), ElementsAre(0, 0, 25, 0, 0, 0, 0, 0, 0, 0));
+}
+
+TEST_P(SessionConformance, CopiesAndFillsOfEveryWidthAndPlace) {
+  Session session = make(R"j({
+    "rondo": 1, "name": "copies",
+    "params": {"at": {"type": "i32", "step": 1, "min": 0, "max": 7}, "value": {"type": "f32", "step": 0.5}},
+    "buffers": {
+      "a8": {"type": "u8", "shape": [16], "role": "input"}, "b8": {"type": "u8", "shape": [16], "role": "state", "fill": 9},
+      "a16": {"type": "f16", "shape": [16], "role": "input"}, "b16": {"type": "f16", "shape": [16], "role": "state", "fill": 1},
+      "a64": {"type": "f64", "shape": [16], "role": "input"}, "b64": {"type": "f64", "shape": [16], "role": "state", "fill": 0},
+      "f": {"type": "f32", "shape": [8], "role": "state", "fill": 0}, "i": {"type": "i16", "shape": [8], "role": "state", "fill": 0}},
+    "kernels": {},
+    "ops": [{"copy": "a8[3 : 5]", "to": "b8[at]"}, {"copy": "a16", "to": "b16"}, {"copy": "a64[at : 2]", "to": "b64[8 : 2]"},
+            {"fill": "f[at : 2 - at / 7]", "value": "value"}, {"fill": "i", "value": "at - 3"}, {"fill": "i[2 : 3]", "value": 7}]
+  })j");
+  std::vector<std::uint8_t> a8(16);
+  std::vector<std::uint16_t> a16(16);
+  std::vector<double> a64(16);
+  for (std::uint8_t i = 0; i < 16; ++i) {
+    a8[i] = static_cast<std::uint8_t>(100 + i);
+    a16[i] = static_cast<std::uint16_t>(0x3c00 + i);
+    a64[i] = 1.0 / (i + 1);
+  }
+  write(session, "a8", a8);
+  write(session, "a16", a16);
+  write(session, "a64", a64);
+  for (const int at : {1, 6, 0}) {
+    ASSERT_TRUE(session.reset().ok());
+    ASSERT_TRUE(session.set(session.param("at"), at).ok());
+    ASSERT_TRUE(session.set(session.param("value"), at + 0.25).ok());
+    launch(session);
+    std::vector<std::uint8_t> b8(16, 9);
+    for (int i = 0; i < 5; ++i) b8[static_cast<std::size_t>(at + i)] = a8[static_cast<std::size_t>(3 + i)];
+    EXPECT_EQ(read<std::uint8_t>(session, "b8"), b8);
+    EXPECT_EQ(read<std::uint16_t>(session, "b16"), a16);
+    EXPECT_EQ(read<double>(session, "b64")[9], a64[static_cast<std::size_t>(at + 1)]);
+    std::vector<float> f(8);
+    f[static_cast<std::size_t>(at)] = f[static_cast<std::size_t>(at + 1)] = static_cast<float>(at) + 0.25f;
+    EXPECT_EQ(read<float>(session, "f"), f);
+    const auto filled = static_cast<std::int16_t>(at - 3);
+    EXPECT_THAT(read<std::int16_t>(session, "i"),
+                ElementsAre(filled, filled, 7, 7, 7, filled, filled, filled));
+  }
+}
+
+TEST_P(SessionConformance, EveryScalarTypeArrivesExactly) {
+  Session session = make(R"j({
+    "rondo": 1, "name": "types",
+    "params": {"b": {"type": "bool", "step": false}, "i": {"type": "i64", "step": 0}, "f": {"type": "f32", "step": 0}, "d": {"type": "f64", "step": 0}},
+    "buffers": {"out": {"type": "f64", "shape": [8], "role": "state", "fill": 0}},
+    "kernels": {"take": {"entry": "take", "code": "extern \"C\" __global__ void take(bool b, signed char c, double* out, unsigned short s, float f, long long l, unsigned u, double d) { out[0] = b; out[1] = c; out[2] = s; out[3] = f; out[4] = l; out[5] = u; out[6] = d; out[7] = 1; }"}},
+    "ops": [{"kernel": "take", "grid": [1], "block": [1], "args": ["b", "-(i % 100)", {"write": "out"}, "i % 65536", "f", "i", "i % 4294967296", "d"]}]
+  })j");
+  std::mt19937_64 random(3);
+  for (int round = 0; round < 50; ++round) {
+    const auto i = static_cast<std::int64_t>(random() >> 12);
+    const double d = std::ldexp(static_cast<double>(random()), -70);
+    const bool b = random() % 2 == 0;
+    ASSERT_TRUE(session.set(session.param("b"), std::int64_t{b}).ok());
+    ASSERT_TRUE(session.set(session.param("i"), i).ok());
+    ASSERT_TRUE(session.set(session.param("f"), d).ok());
+    ASSERT_TRUE(session.set(session.param("d"), d).ok());
+    launch(session);
+    EXPECT_THAT(read<double>(session, "out"),
+                ElementsAre(b ? 1 : 0, static_cast<double>(-(i % 100)), static_cast<double>(i % 65536),
+                            static_cast<double>(static_cast<float>(d)), static_cast<double>(i),
+                            static_cast<double>(i % 4294967296), d, 1));
+  }
+}
+
+// A diamond through temporaries that share memory, against the same with every buffer apart, and eager.
+TEST_P(SessionConformance, TheArenaGraphAndEagerReplayGiveTheSameBits) {
+  const char* text = R"j({
+    "rondo": 1, "name": "diamonds",
+    "params": {"n": {"type": "i32", "constant": 3000}, "s": {"type": "f32", "step": 0.5}, "k": {"type": "i32", "step": 1, "min": 0, "max": 9}},
+    "buffers": {"x": {"type": "f32", "shape": ["n"], "role": "state", "fill": {"random": 5}},
+                "t.{i}": {"for": {"i": 12}, "type": "f32", "shape": ["n"], "role": "temporary"}},
+    "kernels": {"mix": {"entry": "mix", "code": "extern \"C\" __global__ void mix(int n, int k, float s, const float* a, const float* b, float* c) { int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) c[i] = s * a[i] + b[(i + k) % n] * 0.5f; }"}},
+    "ops": [{"kernel": "mix", "grid": ["ceil_div(n, 64)"], "block": [64], "args": ["n", "k", "s", "x", "x", {"write": "t.0"}]},
+            {"kernel": "mix", "grid": ["ceil_div(n, 64)"], "block": [64], "args": ["n", 3, 0.25, "x", "t.0", {"write": "t.1"}]},
+            {"repeat": "i", "count": 10, "ops": [
+              {"kernel": "mix", "grid": ["ceil_div(n, 64)"], "block": [64], "args": ["n", "k + {i}", "s", "t.{i}", "t.{i + 1}", {"write": "t.{i + 2}"}]}]},
+            {"copy": "t.11", "to": "x"}]
+  })j";
+  SessionOptions apart, eager;
+  apart.separate_buffers = true;
+  eager.mode = Mode::eager;
+  Session sessions[] = {make(text), make(text, apart), make(text, eager)};
+  EXPECT_LE(sessions[0].summary().arena_bytes, 3u * 12032u);
+  std::mt19937 random(17);
+  for (int step = 0; step < 20; ++step) {
+    const double s = static_cast<double>(random() % 1000) / 1000;
+    const auto k = static_cast<std::int64_t>(random() % 10);
+    std::vector<float> results[3];
+    for (std::size_t i = 0; i < 3; ++i) {
+      ASSERT_TRUE(sessions[i].set(sessions[i].param("s"), s).ok());
+      ASSERT_TRUE(sessions[i].set(sessions[i].param("k"), k).ok());
+      launch(sessions[i]);
+      results[i] = read<float>(sessions[i], "x");
+    }
+    ASSERT_EQ(results[0], results[1]) << "step " << step;
+    ASSERT_EQ(results[0], results[2]) << "step " << step;
+    ASSERT_TRUE(std::isfinite(results[0][0]) && results[0][0] != results[0][1]);
+  }
+}
+
+TEST_P(SessionConformance, BoundMemoryIsUsedFromTheNextLaunchOn) {
+  Session session = make(scale_schedule);
+  const std::vector<float> x = random_floats(10000, 2);
+  write(session, "x", x);
+  const BufferHandle y = session.buffer("y");
+  launch(session);
+  const std::vector<float> own = read<float>(session, "y");
+  Driver& driver = device_->driver();
+  const DevicePointer mine = driver.allocate(40000);
+  EXPECT_EQ(session.bind(y, mine, 39999).code, ErrorCode::bad_argument);
+  EXPECT_EQ(session.bind(y, mine + 4, 40000).code, ErrorCode::bad_argument);
+  EXPECT_EQ(session.bind(y, 0, 40000).code, ErrorCode::bad_argument);
+  EXPECT_EQ(session.bind(y, session.address(session.buffer("x")), 40000).code, ErrorCode::bad_argument);
+  ASSERT_TRUE(session.bind(y, mine, 40000).ok());
+  ASSERT_TRUE(session.set(session.param("a"), 5.0).ok());
+  launch(session);
+  const std::vector<float> bound = read<float>(session, "y");
+  EXPECT_NE(bound, own);
+  ASSERT_TRUE(session.unbind(y).ok());
+  EXPECT_EQ(read<float>(session, "y"), own);  // the launch did not touch it
+  launch(session);
+  EXPECT_EQ(read<float>(session, "y"), bound);
+  driver.release(mine);
+}
+
+TEST_P(SessionConformance, AMissingKernelSignatureMatchIsRefusedBeforeAnythingRuns) {
+  const auto refuse = [&](const std::string& from, const std::string& to) -> std::string {
+    std::string text = scale_schedule;
+    text.replace(text.find(from), from.size(), to);
+    try {
+      make(text);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_schedule);
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(refuse(R"(["n", "a", "x", {"write": "y"}])", R"(["n", "a", "x"])"),
+              HasSubstr("takes 4 arguments, the op gives 3"));
+  EXPECT_THAT(refuse(R"(["n", "a", "x", {"write": "y"}])", R"(["a", "a", "x", {"write": "y"}])"),
+              HasSubstr("argument 0: expected i32, got the param \"a\" of type f32"));
+  EXPECT_THAT(refuse(R"(["n", "a", "x", {"write": "y"}])", R"(["x", "a", "x", {"write": "y"}])"),
+              HasSubstr("argument 0: expected i32, got the buffer \"x\" of type f32"));
+  EXPECT_THAT(refuse(R"("y": {"type": "f32")", R"("y": {"type": "f16")"),
+              HasSubstr("argument 3: expected a pointer to f32, got the buffer \"y\" of type f16"));
+  EXPECT_THAT(refuse(R"j({"write": "y"}])j", R"j("y[n : 1]"])j"),
+              HasSubstr("element 10000 of \"y\", which has 10000 elements"));
+  EXPECT_THAT(refuse(R"(["n", "a", "x", {"write": "y"}])", R"(["n", "a", {"write": "x"}, "y"])"),
+              HasSubstr("pointer to const"));
+  EXPECT_THAT(refuse(R"("block": [128])", R"("block": [2000])"), HasSubstr("the block"));
+  EXPECT_THAT(refuse(R"j("ceil_div(n, 128)")j", "\"n - 10000\""), HasSubstr("the grid is zero along axis 0"));
+  EXPECT_THAT(refuse("y[i] = a", "y[i] = nonsense"), HasSubstr("nonsense"));
+}
+
+}  // namespace
+}  // namespace rondo

@@ -1,0 +1,218 @@
+// configs/llama/decode.json against a float64 reference of the same weights, on every device there is.
+//
+// make_references.py has made one folder for each model: model.gguf (or model.path, which names it), and for each prompt p tokens_p.npy
+// (int32 [steps + 1]) and logits_p.npy (float32 [steps, vocab]), the reference's logits after each token.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+#include "rondo/device.h"
+#include "rondo/session.h"
+
+namespace rondo {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path references() { return fs::path(RONDO_BINARY_DIR) / "references"; }
+
+struct Prompt {
+  std::vector<std::int32_t> tokens;  // steps + 1
+  std::vector<float> logits;         // steps × vocab
+  std::size_t vocab = 0;
+  std::size_t steps() const { return tokens.size() - 1; }
+};
+
+template <typename T>
+std::vector<T> load(const fs::path& file, std::vector<std::size_t>* shape = nullptr) {
+  const auto opened = WeightFile::open(file);
+  const Tensor& tensor = opened->tensors().front();
+  std::vector<T> values(tensor.data.size() / sizeof(T));
+  std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  if (shape != nullptr) *shape = tensor.shape;
+  return values;
+}
+
+std::vector<Prompt> load_prompts(const fs::path& folder) {
+  std::vector<Prompt> prompts;
+  for (int p = 0; fs::exists(folder / ("tokens_" + std::to_string(p) + ".npy")); ++p) {
+    Prompt prompt;
+    std::vector<std::size_t> shape;
+    prompt.tokens = load<std::int32_t>(folder / ("tokens_" + std::to_string(p) + ".npy"));
+    prompt.logits = load<float>(folder / ("logits_" + std::to_string(p) + ".npy"), &shape);
+    prompt.vocab = shape.at(1);
+    prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+fs::path model_of(const fs::path& folder) {
+  std::ifstream link(folder / "model.path");
+  std::string path;
+  return std::getline(link, path) ? fs::path(path) : folder / "model.gguf";
+}
+
+double relative_error(const float* out, const float* reference, std::size_t count) {
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    error += (double{out[i]} - reference[i]) * (double{out[i]} - reference[i]);
+    norm += double{reference[i]} * reference[i];
+  }
+  return std::sqrt(error / norm);
+}
+
+// Whether the reference's first two tokens are so close that rounding may decide between them.
+bool is_tie(const float* logits, std::size_t count) {
+  std::vector<float> sorted(logits, logits + count);
+  std::partial_sort(sorted.begin(), sorted.begin() + 2, sorted.end(), std::greater<>());
+  return sorted[0] - sorted[1] < 1e-3 * (sorted[0] - *std::min_element(logits, logits + count));
+}
+
+// A decode session with its handles.
+class Decoder {
+ public:
+  Decoder(const std::shared_ptr<Device>& device, const fs::path& model, std::string by_slot, Mode mode)
+      : session(Session::load(fs::path(RONDO_SOURCE_DIR) / "configs/llama/decode.json", device,
+                              {.mode = mode,
+                               .constants = {{"kv_by_slot", std::move(by_slot)}, {"context", "128"}},
+                               .weights = WeightFile::open(model),
+                               .separate_buffers = false,
+                               .cache_directory = fs::path(RONDO_BINARY_DIR) / "test_cache",
+                               .compile_threads = 0,
+                               .progress = {},
+                               .notice = {}})),
+        pos_(session.param("pos")),
+        token_(session.buffer("token")),
+        logits_(session.buffer("logits")),
+        vocab_(session.buffers()[logits_.index].shape[0]) {}
+
+  void feed(std::int32_t token) { check(session.write(token_, std::as_bytes(std::span(&token, 1))), "writing the token"); }
+
+  std::vector<float> step(std::size_t position) {
+    check(session.fill_bytes(logits_, 0xff), "poisoning the logits");
+    check(session.set(pos_, static_cast<std::int64_t>(position)), "setting the position");
+    if (const Status status = session.launch(); !status.ok()) throw session.error(status);
+    std::vector<float> logits(vocab_);
+    check(session.read(logits_, std::as_writable_bytes(std::span(logits))), "reading the logits");
+    return logits;
+  }
+
+  std::int32_t next_token() {
+    std::int32_t token = -1;
+    check(session.read(token_, std::as_writable_bytes(std::span(&token, 1))), "reading the token");
+    return token;
+  }
+
+  Session session;
+
+ private:
+  ParamHandle pos_;
+  BufferHandle token_, logits_;
+  std::size_t vocab_;
+};
+
+class LlamaDecode : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(references())) GTEST_SKIP() << "no references; tests/integration/make_references.py makes them";
+    try {
+      device_ = open_device(GetParam());
+    } catch (const Error& error) {
+      if (std::string(GetParam()) == "host") throw;
+      GTEST_SKIP() << error.what();
+    }
+  }
+
+  static std::vector<fs::path> models() {
+    std::vector<fs::path> folders;
+    for (const auto& entry : fs::directory_iterator(references())) {
+      if (fs::exists(entry.path() / "tokens_0.npy")) folders.push_back(entry.path());
+    }
+    std::sort(folders.begin(), folders.end());
+    return folders;
+  }
+
+  std::shared_ptr<Device> device_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Devices, LlamaDecode, ::testing::Values("host", "cuda"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+TEST_P(LlamaDecode, LogitsFollowTheReferenceFedItsOwnTokens) {
+  ASSERT_FALSE(models().empty());
+  for (const fs::path& folder : models()) {
+    SCOPED_TRACE(folder.filename().string());
+    Decoder decoder(device_, model_of(folder), "0", Mode::graph);
+    double worst = 0;
+    for (const Prompt& prompt : load_prompts(folder)) {
+      ASSERT_TRUE(decoder.session.reset().ok());
+      for (std::size_t i = 0; i < prompt.steps(); ++i) {
+        decoder.feed(prompt.tokens[i]);
+        const std::vector<float> logits = decoder.step(i);
+        ASSERT_EQ(logits.size(), prompt.vocab);
+        const double error = relative_error(logits.data(), &prompt.logits[i * prompt.vocab], prompt.vocab);
+        ASSERT_LT(error, 1e-3) << "step " << i;  // a NaN fails too
+        worst = std::max(worst, error);
+        // The argmax on the device is that of the logits it saw: the first of the largest.
+        ASSERT_EQ(decoder.next_token(), std::max_element(logits.begin(), logits.end()) - logits.begin()) << "step " << i;
+      }
+    }
+    const Counters& counters = decoder.session.counters();
+    EXPECT_EQ(counters.graph_launches, counters.launches);
+    EXPECT_EQ(counters.instantiations, 1u);
+    EXPECT_EQ(counters.captures, 0u);
+    std::printf("%s, %s: worst relative error of the logits %.2e\n", GetParam(), folder.filename().c_str(), worst);
+  }
+}
+
+TEST_P(LlamaDecode, GreedyTokensAreTheReferencesUpToATie) {
+  for (const fs::path& folder : models()) {
+    SCOPED_TRACE(folder.filename().string());
+    Decoder decoder(device_, model_of(folder), "1", Mode::graph);
+    for (const Prompt& prompt : load_prompts(folder)) {
+      ASSERT_TRUE(decoder.session.reset().ok());
+      bool free_running = false;
+      for (std::size_t i = 0; i < prompt.steps(); ++i) {
+        const float* reference = &prompt.logits[i * prompt.vocab];
+        // Inside the prompt its tokens are given; from the first that the reference chose itself on, each step reads what the last wrote.
+        const auto chosen = std::max_element(reference, reference + prompt.vocab) - reference;
+        if (!free_running) decoder.feed(prompt.tokens[i]);
+        decoder.step(i);
+        if (is_tie(reference, prompt.vocab)) break;
+        free_running = i + 1 < prompt.tokens.size() && chosen == prompt.tokens[i + 1];
+        ASSERT_EQ(decoder.next_token(), chosen) << "step " << i;
+      }
+    }
+  }
+}
+
+// Pointer and slot form, graph and eager replay: the same bits.
+TEST_P(LlamaDecode, AllFormsGiveTheSameBits) {
+  for (const fs::path& folder : models()) {
+    SCOPED_TRACE(folder.filename().string());
+    const fs::path model = model_of(folder);
+    Decoder decoders[] = {{device_, model, "0", Mode::graph},
+                          {device_, model, "1", Mode::graph},
+                          {device_, model, "0", Mode::eager},
+                          {device_, model, "1", Mode::eager}};
+    const std::vector<std::int32_t> tokens = load_prompts(folder).front().tokens;
+    for (std::size_t i = 0; i < 24; ++i) {
+      std::vector<float> first;
+      for (Decoder& decoder : decoders) {
+        decoder.feed(tokens[i]);
+        const std::vector<float> logits = decoder.step(i);
+        if (first.empty()) first = logits;
+        ASSERT_EQ(std::memcmp(first.data(), logits.data(), first.size() * sizeof(float)), 0)
+            << "step " << i << ", form " << &decoder - decoders;
+      }
+    }
+    // By slot one node changes with the step, whatever the number of layers.
+    EXPECT_EQ(decoders[1].session.counters().node_updates, 23u);
+  }
+}
+
+}  // namespace
+}  // namespace rondo
