@@ -135,6 +135,7 @@ struct KernelNodeParameters {
   F(cuModuleGetFunction, 2000, required, (Function * function, Module module, const char* name))             \
   F(cuFuncGetAttribute, 2020, required, (int* value, FunctionAttribute attribute, Function function))        \
   F(cuFuncSetAttribute, 9000, required, (Function function, FunctionAttribute attribute, int value))         \
+  F(cuFuncLoad, 12040, optional, (Function function))                                                        \
   F(cuFuncGetParamInfo, 12040, optional,                                                                     \
     (Function function, std::size_t index, std::size_t * offset, std::size_t * size))                        \
   F(cuLaunchKernel, 4000, required,                                                                          \

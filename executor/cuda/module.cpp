@@ -80,6 +80,9 @@ Function find_function(const Api& api, Module module, const std::string& name) {
   Function function = nullptr;
   const Status status = RONDO_CUDA(api, cuModuleGetFunction, &function, module, name.c_str());
   if (!status.ok()) throw Error(status, fmt::format("looking up kernel \"{}\"", name));
+  // By default a kernel is loaded at its first launch, which may wait for all that runs in the context (CUDA C++ programming guide
+  // 13.0, "Lazy Loading"): behind a stream that waits for its caller, for ever.
+  if (api.cuFuncLoad != nullptr) check(RONDO_CUDA(api, cuFuncLoad, function), "loading a kernel");
   return function;
 }
 

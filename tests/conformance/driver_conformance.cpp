@@ -171,6 +171,8 @@ TEST_P(DriverConformance, OneStreamRunsWhileAnotherIsBlocked) {
   ASSERT_TRUE(launch("add", PackedArguments(out, 6)).ok());
   EXPECT_EQ(read_one<int>(out), 6);
   gate.open();
+  ASSERT_TRUE(driver().synchronize(other).ok());
+  EXPECT_FALSE(gate.opened_by_itself());
   driver().destroy_stream(other);
 }
 
@@ -350,6 +352,7 @@ TEST_P(DriverConformance, EveryQueuedLaunchKeepsTheArgumentsItWasQueuedWith) {
   EXPECT_TRUE(update(exec, set, "store", PackedArguments(value, 0, -2)).ok());  // no launch has this
   gate.open();
   EXPECT_EQ(read<int>(out, steps), expected);
+  EXPECT_FALSE(gate.opened_by_itself());
 }
 
 TEST_P(DriverConformance, ADisabledNodeIsLeftOutOfLaterLaunchesOnly) {

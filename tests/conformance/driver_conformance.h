@@ -4,10 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstring>
-#include <future>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,27 +13,10 @@
 
 #include "compiler.h"
 #include "driver.h"
+#include "gate.h"
 #include "rondo/device.h"
 
 namespace rondo::conformance {
-
-// Holds a stream from where it is queued until it is opened.
-class Gate {
- public:
-  // A driver whose queue is full blocks its caller, who then never opens the gate: it opens by itself.
-  static constexpr std::chrono::seconds patience{20};
-
-  Status close(Driver& driver, StreamHandle stream) {
-    return driver.launch_host_function(stream, &Gate::wait, this);
-  }
-  void open() { opened_.set_value(); }
-
- private:
-  static void wait(void* gate) { static_cast<Gate*>(gate)->opening_.wait_for(patience); }
-
-  std::promise<void> opened_;
-  std::future<void> opening_ = opened_.get_future();
-};
 
 // A kernel's arguments, packed by C's rules for a struct of them.
 class PackedArguments {
