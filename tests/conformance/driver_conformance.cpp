@@ -164,6 +164,9 @@ TEST_P(DriverConformance, AHostFunctionRunsBetweenEarlierAndLaterWork) {
 }
 
 TEST_P(DriverConformance, OneStreamRunsWhileAnotherIsBlocked) {
+  // CUDA orders the work of a stream and does not promise that two run side by side; on an H200 (driver 580) they did not beside a
+  // stream that waits in a host function.
+  if (driver().properties().backend != "host") GTEST_SKIP() << "a promise of the host driver alone";
   const DevicePointer out = memory(4, 0);
   const StreamHandle other = driver().create_stream();
   Gate gate;
