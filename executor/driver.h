@@ -85,7 +85,9 @@ class Driver {
   virtual ModuleHandle load_module(std::span<const std::byte> binary) = 0;
   virtual void unload_module(ModuleHandle module) noexcept = 0;
   virtual FunctionHandle function(ModuleHandle module, const std::string& name) = 0;
-  virtual FunctionInfo function_info(FunctionHandle function) = 0;
+  // `parameters`: how many the kernel has by its signature. A kernel with fewer is an error; one with more goes unnoticed where the
+  // driver can only be asked for one after another (cuda).
+  virtual FunctionInfo function_info(FunctionHandle function, std::size_t parameters) = 0;
   // Allows launches of `function` with up to `bytes` of dynamic shared memory. Above the device's limit: throws.
   virtual void allow_dynamic_shared(FunctionHandle function, std::size_t bytes) = 0;
 

@@ -108,7 +108,7 @@ void Session::State::load_modules(const std::vector<rtc::Binary>& binaries) {
   for (const PlanKernel& kernel : plan.kernels) {
     const rtc::Entry& entry = binaries[kernel.unit].entries[kernel.entry];
     functions.push_back(driver.function(modules[kernel.unit].get(), entry.lowered));
-    function_infos.push_back(driver.function_info(functions.back()));
+    function_infos.push_back(driver.function_info(functions.back(), entry.parameters.size()));
     const FunctionInfo& info = function_infos.back();
     // The binary's own word on its layout against what C++ says; a disagreement would corrupt arguments
     // silently.

@@ -119,7 +119,8 @@ struct KernelNodeParameters {
   F(cuMemcpyDtoHAsync_v2, 3020, required, (void* to, DeviceAddress from, std::size_t bytes, Stream stream))  \
   F(cuMemsetD8Async, 3020, required,                                                                         \
     (DeviceAddress to, unsigned char value, std::size_t bytes, Stream stream))                               \
-  F(cuPointerGetAttribute, 4000, required, (void* value, PointerAttribute attribute, DeviceAddress address)) \
+  F(cuPointerGetAttributes, 7000, required,                                                                  \
+    (unsigned count, PointerAttribute * attributes, void** values, DeviceAddress address))                   \
   F(cuStreamCreate, 2000, required, (Stream * stream, unsigned flags))                                       \
   F(cuStreamDestroy_v2, 4000, required, (Stream stream))                                                     \
   F(cuStreamSynchronize, 2000, required, (Stream stream))                                                    \

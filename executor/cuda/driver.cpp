@@ -83,7 +83,7 @@ class CudaDriver final : public Driver {
     if (module != nullptr) quietly([&] { return api_->cuModuleUnload(native(module)); });
   }
   FunctionHandle function(ModuleHandle module, const std::string& name) override;
-  FunctionInfo function_info(FunctionHandle kernel) override;
+  FunctionInfo function_info(FunctionHandle kernel, std::size_t parameters) override;
   void allow_dynamic_shared(FunctionHandle kernel, std::size_t bytes) override;
 
   Status launch(const KernelLaunch& launch, StreamHandle stream) noexcept override;
@@ -144,9 +144,14 @@ DevicePointer CudaDriver::allocate(std::size_t bytes) {
 bool CudaDriver::may_be_read_later(const void* host) noexcept {
   if (reads_host_pages_) return true;
   unsigned type = 0;
-  // Fails with CUDA_ERROR_INVALID_VALUE for memory that CUDA does not know: ordinary pageable memory.
-  return api_->cuPointerGetAttribute(&type, PointerAttribute::memory_type,
-                                     reinterpret_cast<std::uintptr_t>(host)) == Result::success;
+  PointerAttribute attribute = PointerAttribute::memory_type;
+  void* value = &type;
+  // For memory that CUDA does not know, ordinary pageable memory, "attributes are assigned default NULL
+  // values" (cuda.h 13.0); cuPointerGetAttribute would fail, and a failed call is an error to the tools that
+  // watch for them.
+  const Result result =
+      api_->cuPointerGetAttributes(1, &attribute, &value, reinterpret_cast<std::uintptr_t>(host));
+  return result != Result::success || type != 0;
 }
 
 Status CudaDriver::write(DevicePointer to, const void* from, std::size_t bytes,
@@ -220,9 +225,9 @@ FunctionHandle CudaDriver::function(ModuleHandle module, const std::string& name
   return reinterpret_cast<FunctionHandle>(find_function(*api_, native(module), name));
 }
 
-FunctionInfo CudaDriver::function_info(FunctionHandle kernel) {
+FunctionInfo CudaDriver::function_info(FunctionHandle kernel, std::size_t parameters) {
   RONDO_CUDA_ENTER_OR_THROW("asking about a kernel");
-  return cuda::function_info(*api_, native(kernel));
+  return cuda::function_info(*api_, native(kernel), parameters);
 }
 
 void CudaDriver::allow_dynamic_shared(FunctionHandle kernel, std::size_t bytes) {

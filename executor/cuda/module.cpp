@@ -80,13 +80,13 @@ Function find_function(const Api& api, Module module, const std::string& name) {
   Function function = nullptr;
   const Status status = RONDO_CUDA(api, cuModuleGetFunction, &function, module, name.c_str());
   if (!status.ok()) throw Error(status, fmt::format("looking up kernel \"{}\"", name));
-  // By default a kernel is loaded at its first launch, which may wait for all that runs in the context (CUDA C++ programming guide
-  // 13.0, "Lazy Loading"): behind a stream that waits for its caller, for ever.
+  // By default a kernel is loaded at its first launch, which may wait for all that runs in the context (CUDA
+  // C++ programming guide 13.0, "Lazy Loading"): behind a stream that waits for its caller, for ever.
   if (api.cuFuncLoad != nullptr) check(RONDO_CUDA(api, cuFuncLoad, function), "loading a kernel");
   return function;
 }
 
-FunctionInfo function_info(const Api& api, Function function) {
+FunctionInfo function_info(const Api& api, Function function, std::size_t parameters) {
   FunctionInfo info;
   int threads = 0, shared = 0;
   check(RONDO_CUDA(api, cuFuncGetAttribute, &threads, FunctionAttribute::max_threads_per_block, function),
@@ -96,14 +96,11 @@ FunctionInfo function_info(const Api& api, Function function) {
   info.max_threads_per_block = static_cast<std::size_t>(threads);
   info.static_shared_bytes = static_cast<std::size_t>(shared);
   if (api.cuFuncGetParamInfo == nullptr) return info;
-  // "paramIndex must be less than the number of parameters": there is no other way to learn how many there
-  // are (cuda.h 13.0).
-  while (true) {
+  // Asking beyond the last one is the only way to learn how many there are (cuda.h 13.0), and an error that
+  // tools report.
+  for (std::size_t i = 0; i < parameters; ++i) {
     ParameterLayout parameter{};
-    const Result result =
-        api.cuFuncGetParamInfo(function, info.parameters.size(), &parameter.offset, &parameter.size);
-    if (result == Result::invalid_value) break;
-    check(to_status(api, result, "cuFuncGetParamInfo", "an earlier kernel"),
+    check(RONDO_CUDA(api, cuFuncGetParamInfo, function, i, &parameter.offset, &parameter.size),
           "asking about a kernel's parameters");
     info.parameters.push_back(parameter);
   }

@@ -14,7 +14,7 @@ namespace rondo::cuda {
 Module load_module(const Api& api,
                    std::span<const std::byte> binary);  // with the driver's own log in the error
 Function find_function(const Api& api, Module module, const std::string& name);
-FunctionInfo function_info(const Api& api, Function function);
+FunctionInfo function_info(const Api& api, Function function, std::size_t parameters);
 void allow_dynamic_shared(const Api& api, Function function, std::size_t bytes, std::size_t device_limit);
 
 }  // namespace rondo::cuda

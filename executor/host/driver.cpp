@@ -125,7 +125,7 @@ class HostDriver final : public Driver {
   FunctionHandle function(ModuleHandle module, const std::string& name) override {
     return reinterpret_cast<FunctionHandle>(&reinterpret_cast<Module*>(module)->function(name));
   }
-  FunctionInfo function_info(FunctionHandle function) override;
+  FunctionInfo function_info(FunctionHandle function, std::size_t parameters) override;
   void allow_dynamic_shared(FunctionHandle function, std::size_t bytes) override;
 
   Status launch(const KernelLaunch& launch, StreamHandle stream) noexcept override {
@@ -210,8 +210,12 @@ Status HostDriver::elapsed_ms(EventHandle from, EventHandle to, float* milliseco
   return {};
 }
 
-FunctionInfo HostDriver::function_info(FunctionHandle handle) {
+FunctionInfo HostDriver::function_info(FunctionHandle handle, std::size_t parameters) {
   const rondo_host_layout& layout = *function_of(handle)->layout;
+  if (layout.count < parameters) {
+    throw Error(ErrorCode::run_time, fmt::format("a kernel with {} parameters was taken for one with {}",
+                                                 layout.count, parameters));
+  }
   FunctionInfo info;
   info.layout_known = true;
   info.max_threads_per_block = max_threads_per_block;

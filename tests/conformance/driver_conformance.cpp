@@ -196,7 +196,8 @@ TEST_P(DriverConformance, EventsAreReachedInOrder) {
 
 TEST_P(DriverConformance, ParametersLieWhereTheCompilerSaysTheyDo) {
   for (const char* kernel : kernel_names) {
-    const FunctionInfo info = driver().function_info(function(kernel));
+    EXPECT_THROW(driver().function_info(function(kernel), 65), Error);
+    const FunctionInfo info = driver().function_info(function(kernel), entry(kernel).parameters.size());
     EXPECT_GT(info.max_threads_per_block, 0U);
     if (!info.layout_known) continue;
     const std::vector<std::size_t> offsets = entry(kernel).offsets();

@@ -256,11 +256,12 @@ TEST_F(HostDriver, RefusesAModuleThatIsCutShortOrNoneAtAll) {
 }
 
 TEST_F(HostDriver, TellsTheLayoutOfAKernelsParameters) {
-  const FunctionInfo info = driver_->function_info(kernel("add"));
+  const FunctionInfo info = driver_->function_info(kernel("add"), 2);
   ASSERT_TRUE(info.layout_known);
   ASSERT_EQ(info.parameters.size(), 2U);
   EXPECT_EQ(info.parameters[1].offset, 8U);
   EXPECT_EQ(info.parameters[1].size, 4U);
+  EXPECT_THROW(driver_->function_info(kernel("add"), 3), Error);
 }
 
 TEST_F(HostDriver, RefusesMemoryItDoesNotHave) {
