@@ -14,8 +14,9 @@ namespace rondo {
 namespace {
 
 // Far above any real schedule, and far below what would exhaust memory while unrolling.
-constexpr std::size_t most_nodes = 1 << 20;
-constexpr std::int64_t most_iterations = 1 << 22;
+constexpr std::size_t most_nodes = 1 << 18;
+constexpr std::int64_t most_iterations = 1 << 20;
+constexpr int most_caught = 1000;
 
 std::string read_source(const std::filesystem::path& path, const std::string& pointer) {
   std::error_code code;
@@ -181,6 +182,8 @@ class Unroller {
         std::visit([&](const auto& what) { add(op, what); }, op.what);
       } catch (const Complaint& complaint) {
         complaints_.add(complaint.pointer, complaint.message, complaint.hint, complaint.offset);
+        // The same few places again and again, round a loop.
+        if (++caught_ > most_caught) complaints_.throw_if_any();
       }
     }
   }
@@ -194,9 +197,7 @@ class Unroller {
     }
     for (std::int64_t i = 0; i < count; ++i) {
       if (++iterations_ > most_iterations) {
-        throw Complaint{
-            .pointer = op.pointer,
-            .message = fmt::format("nested repeats go round more than {} times", most_iterations)};
+        give_up(op, fmt::format("nested repeats go round more than {} times", most_iterations));
       }
       scope_.push(repeat.variable, i);
       labels_.push_back(fmt::format("{}[{}]", repeat.variable, i));
@@ -206,10 +207,15 @@ class Unroller {
     }
   }
 
+  // Past a limit there is no use in going on.
+  [[noreturn]] void give_up(const Op& op, std::string why) {
+    throw Error(ErrorCode::bad_schedule,
+                {.place = schedule_.place(op.pointer), .message = std::move(why), .hint = ""});
+  }
+
   PlanNode& new_node(const Op& op, const std::string& label) {
     if (plan_.nodes.size() >= most_nodes) {
-      throw Complaint{.pointer = op.pointer,
-                      .message = fmt::format("the schedule unrolls to more than {} nodes", most_nodes)};
+      give_up(op, fmt::format("the schedule unrolls to more than {} nodes", most_nodes));
     }
     PlanNode& node = plan_.nodes.emplace_back();
     for (const std::string& loop : labels_) node.label += loop + "/";
@@ -493,6 +499,7 @@ class Unroller {
   Complaints complaints_;
   std::vector<std::string> labels_;
   std::int64_t iterations_ = 0;
+  int caught_ = 0;
 };
 
 }  // namespace

@@ -76,13 +76,23 @@ void Session::State::mark_param(std::uint32_t param) noexcept {
   for (const std::uint32_t node : nodes_of_param[param]) mark(node);
 }
 
+Status Session::State::refuse_set(std::uint32_t param, double value, const char* why) noexcept {
+  refused_set = {.call = why, .param = param, .value = value};
+  return refuse(why);
+}
+
 Status Session::set(ParamHandle param, std::int64_t value) noexcept {
   State& state = *state_;
   if (param.index >= state.params.size()) return refuse("a param handle that is not of this session");
   ParamInfo& info = state.params[param.index];
-  if (!info.is_step) return refuse("a constant, which is fixed when the session is built");
+  if (!info.is_step)
+    return state.refuse_set(param.index, static_cast<double>(value),
+                            "it is a constant, fixed when the session is built");
   if (rondo::info(info.type).is_float) return set(param, static_cast<double>(value));
-  if (value < info.smallest || value > info.largest) return refuse("a value outside the param's range");
+  if (value < info.smallest || value > info.largest) {
+    return state.refuse_set(param.index, static_cast<double>(value),
+                            "the value is outside the param's range");
+  }
   if (info.integer == value) return {};
   info.integer = value;
   state.integers[param.index] = value;
@@ -94,8 +104,10 @@ Status Session::set(ParamHandle param, double value) noexcept {
   State& state = *state_;
   if (param.index >= state.params.size()) return refuse("a param handle that is not of this session");
   ParamInfo& info = state.params[param.index];
-  if (!info.is_step) return refuse("a constant, which is fixed when the session is built");
-  if (!rondo::info(info.type).is_float) return refuse("a float for a param of an integer type");
+  if (!info.is_step)
+    return state.refuse_set(param.index, value, "it is a constant, fixed when the session is built");
+  if (!rondo::info(info.type).is_float)
+    return state.refuse_set(param.index, value, "the param is of an integer type");
   // Bits, not values: -0 and 0 differ, a NaN is itself.
   if (std::memcmp(&info.real, &value, sizeof value) == 0) return {};
   info.real = value;
@@ -202,13 +214,25 @@ Status Session::synchronize(Stream stream) noexcept {
 
 Error Session::error(const Status& status) const {
   const State& state = *state_;
-  const StagingFault& fault = state.arguments->fault();
-  if (status.code != ErrorCode::bad_argument || status.call != state.staging_refusal)
-    return Error(status, state.schedule.name);
-  return Error(ErrorCode::bad_argument,
-               {.place = state.plan.place(state.schedule, fault.node, fault.argument),
-                .message = fmt::format("{} ({}, at most {})", status.call, fault.value, fault.limit),
-                .hint = "Nothing was changed or launched; set other values and launch again."});
+  if (status.code == ErrorCode::bad_argument && status.call == state.staging_refusal) {
+    const StagingFault& fault = state.arguments->fault();
+    return Error(ErrorCode::bad_argument,
+                 {.place = state.plan.place(state.schedule, fault.node, fault.argument),
+                  .message = fmt::format("{} ({}, at most {})", status.call, fault.value, fault.limit),
+                  .hint = "Nothing was changed or launched; set other values and launch again."});
+  }
+  if (status.code == ErrorCode::bad_argument && status.call == state.refused_set.call) {
+    const ParamInfo& param = state.params[state.refused_set.param];
+    const std::string range =
+        rondo::info(param.type).is_float ? "" : fmt::format(", {} to {}", param.smallest, param.largest);
+    return Error(
+        ErrorCode::bad_argument,
+        {.place = state.schedule.place(state.plan.params[state.refused_set.param].pointer),
+         .message = fmt::format("the param \"{}\" ({}{}) was not set to {}: {}", param.name,
+                                rondo::name(param.type), range, state.refused_set.value, status.call),
+         .hint = ""});
+  }
+  return Error(status, state.schedule.name);
 }
 
 Status Session::bind(BufferHandle buffer, std::uint64_t address, std::size_t bytes) noexcept {

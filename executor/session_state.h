@@ -60,14 +60,20 @@ struct Session::State {
   std::vector<std::uint32_t> marked;
   std::vector<bool> is_marked;
 
-  const char* staging_refusal =
-      "";  // the call of the status that staging refused with last: error() knows the place then
+  // For the stories that error() tells: what was refused last, by staging and by `set`.
+  const char* staging_refusal = "";
+  struct RefusedSet {
+    const char* call = "";
+    std::uint32_t param = 0;
+    double value = 0;
+  } refused_set;
 
   StreamHandle stream_of(Stream given) const noexcept {
     return given.native != nullptr ? static_cast<StreamHandle>(given.native) : stream.get();
   }
   void mark(std::uint32_t node) noexcept;
   void mark_param(std::uint32_t param) noexcept;
+  Status refuse_set(std::uint32_t param, double value, const char* why) noexcept;
   Status stage_marked() noexcept;
   Status apply_marked() noexcept;
   Status launch_eagerly(StreamHandle on) noexcept;

@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "builtin.h"
 #include "compiler.h"
 #include "rondo/error.h"
 
@@ -138,6 +139,31 @@ TEST_P(Kernels, CompileForNvidiaWithTheSignaturesOfTheHost) {
       EXPECT_EQ(describe(same->parameters), describe(expected.parameters)) << expected.expression;
       EXPECT_FALSE(same->parameters.empty()) << expected.expression;
     }
+  }
+}
+
+// Rondo's own: copies, fills and slots.
+TEST_P(Kernels, BuiltinsCompileForNvidiaWithTheSignaturesOfTheHost) {
+  std::string reason;
+  const std::shared_ptr<Compiler> nvrtc = nvrtc_or_skip_reason(reason);
+  if (!nvrtc) GTEST_SKIP() << "NVRTC is not on this machine: " << reason;
+
+  CompileRequest request;
+  request.file = "builtin.cu";
+  request.source = std::string(builtin_source);
+  for (const int bytes : {1, 2, 4, 8, 16})
+    request.entries.push_back("rondo_builtin::copy<" + std::to_string(bytes) + ">");
+  for (const int bytes : {1, 2, 4, 8})
+    request.entries.push_back("rondo_builtin::fill<" + std::to_string(bytes) + ">");
+  for (const int slots : {1, 3, 500})
+    request.entries.push_back("rondo_builtin::publish<" + std::to_string(slots) + ">");
+  request.architecture = GetParam();
+  const Binary nvidia = nvrtc->compile(request);
+  request.architecture = "host";
+  const Binary host = make_host_compiler()->compile(request);
+  for (std::size_t i = 0; i < request.entries.size(); ++i) {
+    EXPECT_EQ(describe(nvidia.entries[i].parameters), describe(host.entries[i].parameters))
+        << request.entries[i];
   }
 }
 

@@ -1,0 +1,289 @@
+// What only the plan can refuse: values, ranges, weights, families. Each with its place.
+#include "plan.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "gguf_bytes.h"
+
+namespace rondo {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+DeviceProperties small_device() {
+  DeviceProperties device;
+  device.backend = "cuda";
+  device.warp_size = 32;
+  device.processors = 4;
+  device.max_threads_per_block = 1024;
+  device.max_block = {1024, 1024, 64};
+  device.max_grid = {2147483647, 65535, 65535};
+  device.max_shared_bytes = 65536;
+  return device;
+}
+
+constexpr std::uint32_t f32 = 0, q4_1 = 3, q4_k = 12;  // ggml_type
+
+// What a schedule is made of, each part replaceable.
+struct Parts {
+  std::string params =
+      R"j("n": {"type": "i32", "constant": 64}, "pos": {"type": "i32", "step": 0, "min": 0, "max": 63})j";
+  std::string buffers = R"j("x": {"type": "f32", "shape": ["n"], "role": "state"})j";
+  std::string kernels = R"j("k": {"code": "extern \"C\" __global__ void k(float* x) {}", "entry": "k"})j";
+  std::string ops = R"j({"kernel": "k", "grid": [1], "block": [32], "args": ["x"]})j";
+};
+
+class PlanTest : public ::testing::Test {
+ protected:
+  ~PlanTest() override { std::filesystem::remove(file_); }
+
+  static std::string text(const Parts& parts) {
+    return fmt::format(
+        "{{\"rondo\": 1, \"name\": \"t\",\n\"params\": {{{}}},\n\"buffers\": {{{}}},\n\"kernels\": "
+        "{{{}}},\n\"ops\": [{}]}}",
+        parts.params, parts.buffers, parts.kernels, parts.ops);
+  }
+
+  Plan plan(const Parts& parts) {
+    return make_plan(Schedule::parse(text(parts), "t.json"), small_device(), options_);
+  }
+
+  // The complaint about a schedule of these parts; "" where it is accepted.
+  std::string refusal(const Parts& parts, ErrorCode code = ErrorCode::bad_schedule) {
+    try {
+      plan(parts);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code) << error.what();
+      return error.what();
+    }
+    return "";
+  }
+
+  // The weight file of options_: these bytes.
+  void use_weights(const test::GgufBytes& bytes) {
+    std::ofstream(file_, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.bytes().data()),
+               static_cast<std::streamsize>(bytes.bytes().size()));
+    options_.weights = WeightFile::open(file_);
+  }
+
+  const std::filesystem::path file_ =
+      std::filesystem::temp_directory_path() / fmt::format("rondo_plan_test_{}.gguf", ::getpid());
+  SessionOptions options_;
+};
+
+TEST_F(PlanTest, ConstantsDependOnEachOtherInAnyOrder) {
+  const Plan made = plan(
+      {.params = R"j("a": {"type": "i32", "constant": "2 * b"}, "b": {"type": "i32", "constant": "c + 1"},
+      "c": {"type": "i64", "constant": 20}, "n": {"type": "i32", "constant": "a"}, "f": {"type": "f32", "constant": "a"})j"});
+  EXPECT_EQ(made.params[0].info.integer, 42);
+  EXPECT_EQ(made.params[4].info.real, 42.0);
+  EXPECT_EQ(made.buffers[0].info.bytes, 168u);
+}
+
+TEST_F(PlanTest, OverridesOfConstantsAreChecked) {
+  options_.constants = {{"n", "2 * 64"}};
+  EXPECT_EQ(plan({}).buffers[0].elements, 128u);
+  options_.constants = {{"m", "1"}};
+  EXPECT_THAT(refusal({}, ErrorCode::bad_argument), HasSubstr("no constant \"m\""));
+  options_.constants = {{"pos", "1"}};
+  EXPECT_THAT(refusal({}, ErrorCode::bad_argument), HasSubstr("is a step param"));
+  options_.constants = {{"n", "many"}};
+  EXPECT_THAT(refusal({}), HasSubstr("\"many\""));
+  options_.constants = {{"n", "3000000000"}};
+  EXPECT_THAT(refusal({}), HasSubstr("\"n\" is 3000000000, outside its range"));
+}
+
+TEST_F(PlanTest, ValuesOfConstantsThatCannotBe) {
+  EXPECT_THAT(refusal({.params = R"j("n": {"type": "i32", "constant": "1 << 3"})j"}), HasSubstr("t.json:2:"));
+  EXPECT_THAT(refusal({.params = R"j("n": {"type": "i64", "constant": "9223372036854775807 + 1"})j"}),
+              AllOf(HasSubstr("t.json:2:"), HasSubstr("overflow"), HasSubstr("[/params/n/constant]")));
+  EXPECT_THAT(
+      refusal(
+          {.params = R"j("z": {"type": "i32", "constant": 0}, "n": {"type": "i32", "constant": "64 / z"})j"}),
+      HasSubstr("zero"));
+  EXPECT_THAT(refusal({.params = R"j("n": {"type": "u8", "constant": "16 * 16"})j"}),
+              HasSubstr("out of the range of u8, which is 0 to 255"));
+  EXPECT_THAT(
+      refusal(
+          {.params =
+               R"j("n": {"type": "i32", "constant": 64}, "p": {"type": "i32", "step": 5, "min": 0, "max": "n / 16"})j"}),
+      HasSubstr("\"p\" is 5, outside its range 0 to 4"));
+}
+
+TEST_F(PlanTest, ShapesThatOverflow) {
+  EXPECT_THAT(
+      refusal({.buffers = R"j("x": {"type": "f32", "shape": [4294967296, 4294967296], "role": "state"})j"}),
+      AllOf(HasSubstr("[4294967296, 4294967296]"), HasSubstr("63 bits"), HasSubstr("[/buffers/x]")));
+  EXPECT_THAT(
+      refusal({.buffers = R"j("x": {"type": "f64", "shape": [2305843009213693952], "role": "state"})j"}),
+      HasSubstr("63 bits"));
+  EXPECT_THAT(refusal({.buffers = R"j("x": {"type": "f32", "shape": ["n - 64"], "role": "state"})j"}),
+              HasSubstr("at least 1"));
+  EXPECT_THAT(refusal({.buffers = R"j("x": {"type": "q4_1", "shape": [2, 33], "role": "state"})j"}),
+              HasSubstr("blocks of 32"));
+}
+
+TEST_F(PlanTest, RangesOutsideTheirBuffer) {
+  const auto with = [&](const std::string& argument) {
+    return refusal(
+        {.ops = fmt::format(R"j({{"kernel": "k", "grid": [1], "block": [32], "args": ["{}"]}})j", argument)});
+  };
+  EXPECT_THAT(with("x[64]"),
+              AllOf(HasSubstr("element 64 of \"x\", which has 64 elements"), HasSubstr("[/ops/0/args/0]")));
+  EXPECT_THAT(with("x[-1]"), HasSubstr("element -1"));
+  EXPECT_THAT(with("x[60 : 5]"), HasSubstr("elements 60 to 64"));
+  EXPECT_THAT(with("x[0 : 0]"), HasSubstr("0 elements"));
+  EXPECT_THAT(with("x[pos : 65]"), HasSubstr("65 elements"));
+  EXPECT_EQ(with("x[60 : 4]"), "");
+  EXPECT_EQ(with("x[pos + 100]"), "");  // known at a launch only
+}
+
+TEST_F(PlanTest, OffsetsInsideABlockOfQuantisedWeights) {
+  const auto with = [&](const std::string& argument) {
+    return refusal(
+        {.buffers = R"j("x": {"type": "q4_1", "shape": [2, 64], "role": "state"})j",
+         .ops = fmt::format(R"j({{"kernel": "k", "grid": [1], "block": [32], "args": ["{}"]}})j", argument)});
+  };
+  EXPECT_THAT(with("x[33]"), HasSubstr("offset 33 is not a whole number of blocks of 32 elements"));
+  EXPECT_EQ(with("x[32 : 96]"), "");
+}
+
+TEST_F(PlanTest, LaunchShapesThatTheDeviceDoesNotTake) {
+  const auto with = [&](const std::string& shape) {
+    return refusal({.ops = fmt::format(R"j({{"kernel": "k", {}, "args": ["x"]}})j", shape)});
+  };
+  EXPECT_THAT(with(R"j("grid": ["n - 64"], "block": [32])j"),
+              AllOf(HasSubstr("grid is zero along axis 0"), HasSubstr("[/ops/0/grid/0]")));
+  EXPECT_THAT(with(R"j("grid": [1, 65536], "block": [32])j"),
+              HasSubstr("grid is 65536 along axis 1; this device takes 1 to 65535"));
+  EXPECT_THAT(with(R"j("grid": ["0 - n"], "block": [32])j"), HasSubstr("grid is -64"));
+  EXPECT_THAT(with(R"j("grid": [1], "block": ["n - 64"])j"), HasSubstr("block is zero"));
+  EXPECT_THAT(with(R"j("grid": [1], "block": [1025])j"), HasSubstr("block is 1025"));
+  EXPECT_THAT(with(R"j("grid": [1], "block": [32, 64])j"),
+              HasSubstr("2048 threads; this device takes up to 1024"));
+  EXPECT_THAT(with(R"j("grid": [1], "block": [32], "shared": "n * 1025")j"),
+              HasSubstr("65600 bytes of shared memory; this device has 0 to 65536"));
+  EXPECT_EQ(with(R"j("grid": ["pos"], "block": ["pos + 2000"])j"), "");
+}
+
+TEST_F(PlanTest, RepeatsThatGoRoundTooOften) {
+  const auto with = [&](const std::string& count) {
+    return refusal(
+        {.ops = fmt::format(R"j({{"repeat": "i", "count": {}, "ops": [{{"repeat": "j", "count": "n", "ops": [
+        {{"kernel": "k", "grid": [1], "block": [1], "args": ["x[i % 64]"]}}]}}]}})j",
+                            count)});
+  };
+  EXPECT_THAT(with("\"0 - 1\""), HasSubstr("this one -1"));
+  EXPECT_THAT(with("1000000000000"), HasSubstr("this one 1000000000000"));
+  EXPECT_THAT(with("1000000"), HasSubstr("more than"));
+  EXPECT_EQ(with("0"), "");
+}
+
+TEST_F(PlanTest, AnErrorInALoopIsToldOnce) {
+  try {
+    plan(
+        {.ops =
+             R"j({"repeat": "i", "count": 50, "ops": [{"kernel": "k", "grid": [1], "block": [1], "args": ["x[64 + i]"]}]})j"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.diagnostics().size(), 1u);
+    EXPECT_EQ(error.diagnostics()[0].place.pointer, "/ops/0/ops/0/args/0");
+  }
+}
+
+TEST_F(PlanTest, NamesThatClashOrAreMissingOnceFamiliesAreExpanded) {
+  EXPECT_THAT(refusal({.buffers = R"j("x": {"type": "f32", "shape": [4], "role": "state"},
+      "b.{i}": {"for": {"i": 3}, "type": "f32", "shape": [4], "role": "state"}, "b.1": {"type": "f32", "shape": [4], "role": "state"})j"}),
+              HasSubstr("\"b.1\""));
+  EXPECT_THAT(
+      refusal({.buffers = R"j("x.{i}": {"for": {"i": 3}, "type": "f32", "shape": [4], "role": "state"})j",
+               .ops = R"j({"kernel": "k", "grid": [1], "block": [1], "args": ["x.{n - 61}[0]"]})j"}),
+      HasSubstr("no buffer \"x.3\""));
+}
+
+// Weights.
+
+test::GgufBytes one_tensor(std::uint32_t type, const std::vector<std::uint64_t>& dimensions,
+                           std::size_t bytes) {
+  test::GgufBytes file;
+  file.header(3, 1, 0).tensor("weight", dimensions, type, 0).align(32).zeros(bytes);
+  return file;
+}
+
+TEST_F(PlanTest, WeightsThatAreNotWhatTheScheduleSays) {
+  const auto with = [&](const std::string& declaration) {
+    return refusal(
+        {.buffers = fmt::format(R"j("x": {{"role": "weight", {}}})j", declaration),
+         .kernels = R"j("k": {"code": "extern \"C\" __global__ void k(const float* x) {}", "entry": "k"})j"});
+  };
+  EXPECT_THAT(with(R"j("tensor": "weight")j"), AllOf(HasSubstr("none was given"), HasSubstr("--weights")));
+  use_weights(one_tensor(f32, {8, 2}, 64));
+  EXPECT_EQ(with(R"j("tensor": "weight")j"), "");
+  EXPECT_EQ(with(R"j("tensor": ["v", "weight"], "shape": [2, 8], "type": "f32")j"), "");
+  EXPECT_THAT(with(R"j("tensor": "weihgt")j"),
+              AllOf(HasSubstr("no tensor \"weihgt\""), HasSubstr("Did you mean \"weight\"?")));
+  EXPECT_THAT(with(R"j("tensor": "weight", "shape": [8, 2])j"),
+              AllOf(HasSubstr("[8, 2]"), HasSubstr("has [2, 8]")));
+  EXPECT_THAT(with(R"j("tensor": "weight", "type": "f16")j"),
+              HasSubstr("declared as f16, and the tensor \"weight\" is f32"));
+  use_weights(one_tensor(q4_k, {256}, 144));
+  EXPECT_THAT(with(R"j("tensor": "weight")j"),
+              AllOf(HasSubstr("type Q4_K, which Rondo cannot read yet"), HasSubstr("Q8_0")));
+  use_weights(one_tensor(q4_1, {64}, 40));
+  EXPECT_EQ(plan({.buffers = R"j("x": {"role": "weight", "tensor": "weight"})j"}).buffers[0].info.bytes, 40u);
+}
+
+TEST_F(PlanTest, TheSameTensorIsHeldOnce) {
+  use_weights(one_tensor(f32, {8}, 32));
+  const Plan made = plan(
+      {.buffers =
+           R"j("x": {"role": "weight", "tensor": "weight"}, "y": {"role": "weight", "tensor": ["v", "weight"]})j"});
+  EXPECT_EQ(made.buffers[1].same_as, 0u);
+}
+
+// The decode schedule asks of a model what it can do.
+class DecodeRequirements : public PlanTest {
+ protected:
+  std::string refusal_of(const std::string& architecture, const std::string& scaling) {
+    test::GgufBytes file;
+    const std::vector<std::pair<std::string, std::uint32_t>> numbers = {{"llama.block_count", 0},
+                                                                        {"llama.embedding_length", 64},
+                                                                        {"llama.feed_forward_length", 64},
+                                                                        {"llama.attention.head_count", 1},
+                                                                        {"llama.attention.head_count_kv", 1},
+                                                                        {"llama.context_length", 128}};
+    file.header(3, 1, numbers.size() + 3);
+    file.key("general.architecture", 8).string(architecture);
+    file.key("llama.rope.scaling.type", 8).string(scaling);
+    file.key("llama.attention.layer_norm_rms_epsilon", 6).value(1e-5f);
+    for (const auto& [key, number] : numbers) file.key(key, 4).value(number);
+    file.tensor("token_embd.weight", {64, 8}, f32, 0).align(32).zeros(64 * 8 * 4);
+    use_weights(file);
+    try {
+      make_plan(Schedule::load(std::filesystem::path(RONDO_SOURCE_DIR) / "configs/llama/decode.json"),
+                small_device(), options_);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST_F(DecodeRequirements, RopeScalingIsRefused) {
+  EXPECT_THAT(refusal_of("llama", "linear"),
+              AllOf(HasSubstr("rope scaling is not supported yet"), HasSubstr("decode.json:")));
+  EXPECT_THAT(refusal_of("llama", "none"), Not(HasSubstr("rope")));
+}
+
+TEST_F(DecodeRequirements, AnotherArchitectureIsRefused) {
+  EXPECT_THAT(refusal_of("qwen2", "none"), HasSubstr("for the Llama architecture"));
+}
+
+}  // namespace
+}  // namespace rondo
