@@ -14,15 +14,35 @@ const char* describe(ExpressionFault fault) noexcept {
                                             : "an expression divides by zero for these values";
 }
 
+bool depends_on_steps(const PlanArgument& argument) noexcept {
+  return !argument.value.is_fixed() || (argument.extent && !argument.extent->is_fixed()) ||
+         argument.kind == PlanArgument::Kind::float_param;
+}
+
 }  // namespace
 
 PackedArguments::PackedArguments(const Plan& plan, const DeviceProperties& device,
                                  std::vector<FunctionInfo> functions)
     : plan_(plan), device_(device), functions_(std::move(functions)) {
   std::size_t bytes = 0;
-  for (const PlanNode& node : plan.nodes) {
-    nodes_.push_back({.begin = bytes, .bytes = node.argument_bytes, .shape = {}, .next_shape = {}});
-    bytes += (node.argument_bytes + argument_alignment - 1) / argument_alignment * argument_alignment;
+  for (const PlanNode& plan_node : plan.nodes) {
+    Node node{.begin = bytes,
+              .bytes = plan_node.argument_bytes,
+              .shape = {},
+              .next_shape = {},
+              .first_dynamic = dynamic_.size(),
+              .end_dynamic = 0};
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      node.shape_is_fixed =
+          node.shape_is_fixed && plan_node.grid[axis].is_fixed() && plan_node.block[axis].is_fixed();
+    }
+    node.shape_is_fixed = node.shape_is_fixed && plan_node.shared.is_fixed();
+    for (std::uint32_t i = 0; i < plan_node.arguments.size(); ++i) {
+      if (depends_on_steps(plan_node.arguments[i])) dynamic_.push_back(i);
+    }
+    node.end_dynamic = dynamic_.size();
+    nodes_.push_back(node);
+    bytes += (plan_node.argument_bytes + argument_alignment - 1) / argument_alignment * argument_alignment;
   }
   current_.resize(bytes);
   next_.resize(bytes);
@@ -41,50 +61,59 @@ Status PackedArguments::refuse(const char* why, std::uint32_t node, std::optiona
 
 Status PackedArguments::stage(std::uint32_t node, std::span<const ParamInfo> params,
                               std::span<const std::int64_t> integers) noexcept {
-  if (const Status status = stage_shape(node, integers); !status.ok()) return status;
+  Node& at = nodes_[node];
+  if (at.stage_all || !at.shape_is_fixed) {
+    if (const Status status = stage_shape(node, integers); !status.ok()) return status;
+  }
   // What a disabled node's arguments would be does not matter, and may be out of range.
-  if (!nodes_[node].next_enabled) {
-    std::memcpy(next_.data() + nodes_[node].begin, current_.data() + nodes_[node].begin, nodes_[node].bytes);
+  if (!at.next_enabled) {
+    std::memcpy(next_.data() + at.begin, current_.data() + at.begin, at.bytes);
     return {};
   }
-  return stage_arguments(node, params, integers);
+  if (at.stage_all) {
+    for (std::uint32_t i = 0; i < plan_.nodes[node].arguments.size(); ++i) {
+      if (const Status status = stage_argument(node, i, params, integers); !status.ok()) return status;
+    }
+    return {};
+  }
+  for (std::size_t i = at.first_dynamic; i < at.end_dynamic; ++i) {
+    if (const Status status = stage_argument(node, dynamic_[i], params, integers); !status.ok())
+      return status;
+  }
+  return {};
 }
 
-Status PackedArguments::stage_arguments(std::uint32_t index, std::span<const ParamInfo> params,
-                                        std::span<const std::int64_t> integers) noexcept {
-  const PlanNode& node = plan_.nodes[index];
-  std::byte* const bytes = next_.data() + nodes_[index].begin;
-  for (std::uint32_t i = 0; i < node.arguments.size(); ++i) {
-    const PlanArgument& argument = node.arguments[i];
-    std::byte* const to = bytes + argument.offset;
-    switch (argument.kind) {
-      case PlanArgument::Kind::integer: {
-        std::int64_t value = 0;
-        if (const auto fault = argument.value.evaluate(integers, &value); fault != ExpressionFault::none) {
-          return refuse(describe(fault), index, i, 0, 0);
-        }
-        const IntegerRange range = integer_range(argument.type);
-        if (value < range.smallest || value > range.largest) {
-          return refuse("an argument is outside what its type holds", index, i, value, range.largest);
-        }
-        store_integer(argument.type, value, to);
-        break;
+Status PackedArguments::stage_argument(std::uint32_t index, std::uint32_t position,
+                                       std::span<const ParamInfo> params,
+                                       std::span<const std::int64_t> integers) noexcept {
+  const PlanArgument& argument = plan_.nodes[index].arguments[position];
+  std::byte* const to = next_.data() + nodes_[index].begin + argument.offset;
+  switch (argument.kind) {
+    case PlanArgument::Kind::integer: {
+      std::int64_t value = 0;
+      if (const auto fault = argument.value.evaluate(integers, &value); fault != ExpressionFault::none) {
+        return refuse(describe(fault), index, position, 0, 0);
       }
-      case PlanArgument::Kind::literal:
-        store_float(argument.type, argument.literal, to);
-        break;
-      case PlanArgument::Kind::float_param:
-        store_float(argument.type, params[argument.param].real, to);
-        break;
-      case PlanArgument::Kind::slot: {
-        const DevicePointer pointer = slots_ + *plan_.params[argument.param].slot * slot_bytes;
-        std::memcpy(to, &pointer, sizeof pointer);
-        break;
+      const IntegerRange range = integer_range(argument.type);
+      if (value < range.smallest || value > range.largest) {
+        return refuse("an argument is outside what its type holds", index, position, value, range.largest);
       }
-      case PlanArgument::Kind::buffer:
-        if (const Status status = stage_pointer(index, i, integers); !status.ok()) return status;
-        break;
+      store_integer(argument.type, value, to);
+      return {};
     }
+    case PlanArgument::Kind::literal:
+      store_float(argument.type, argument.literal, to);
+      return {};
+    case PlanArgument::Kind::float_param:
+      store_float(argument.type, params[argument.param].real, to);
+      return {};
+    case PlanArgument::Kind::slot: {
+      const DevicePointer pointer = slots_ + *plan_.params[argument.param].slot * slot_bytes;
+      std::memcpy(to, &pointer, sizeof pointer);
+      return {};
+    }
+    case PlanArgument::Kind::buffer:
+      return stage_pointer(index, position, integers);
   }
   return {};
 }
@@ -198,6 +227,8 @@ void PackedArguments::accept(std::uint32_t node) noexcept {
   std::memcpy(current_.data() + at.begin, next_.data() + at.begin, at.bytes);
   at.shape = at.next_shape;
   at.enabled = at.next_enabled;
+  // The arguments of a disabled node have not been staged.
+  at.stage_all = at.stage_all && !at.enabled;
 }
 
 }  // namespace rondo

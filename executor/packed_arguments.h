@@ -44,6 +44,9 @@ class PackedArguments {
   Status stage(std::uint32_t node, std::span<const ParamInfo> params,
                std::span<const std::int64_t> integers) noexcept;
   const StagingFault& fault() const noexcept { return fault_; }
+  // All of `node` is staged anew the next time, not only what depends on step params: a buffer of its has
+  // moved.
+  void touch(std::uint32_t node) noexcept { nodes_[node].stage_all = true; }
 
   // The node as it was staged last, and as it was when it was accepted last.
   NodeUpdate next(std::uint32_t node) const noexcept;
@@ -57,10 +60,15 @@ class PackedArguments {
     std::size_t begin, bytes;  // in both buffers
     LaunchShape shape, next_shape;
     bool enabled = false, next_enabled = false;
+    bool stage_all = true;  // what does not depend on step params has not been accepted yet
+    bool shape_is_fixed = true;
+    std::size_t first_dynamic, end_dynamic;  // in dynamic_
   };
 
   Status stage_arguments(std::uint32_t index, std::span<const ParamInfo> params,
                          std::span<const std::int64_t> integers) noexcept;
+  Status stage_argument(std::uint32_t index, std::uint32_t position, std::span<const ParamInfo> params,
+                        std::span<const std::int64_t> integers) noexcept;
   Status stage_pointer(std::uint32_t index, std::uint32_t position,
                        std::span<const std::int64_t> integers) noexcept;
   Status stage_shape(std::uint32_t index, std::span<const std::int64_t> integers) noexcept;
@@ -71,6 +79,7 @@ class PackedArguments {
   const DeviceProperties& device_;
   std::vector<FunctionInfo> functions_;  // by kernel
   std::vector<Node> nodes_;
+  std::vector<std::uint32_t> dynamic_;  // positions of the arguments that depend on step params, node by node
   std::vector<std::byte> current_, next_;
   std::vector<DevicePointer> buffers_;
   DevicePointer slots_ = 0;

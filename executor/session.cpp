@@ -266,7 +266,10 @@ void Session::State::point(std::uint32_t buffer, DevicePointer address) noexcept
   if (addresses[buffer] == address) return;
   addresses[buffer] = address;
   arguments->set_addresses(addresses, slots_memory.get());
-  for (const std::uint32_t node : nodes_of_buffer[buffer]) mark(node);
+  for (const std::uint32_t node : nodes_of_buffer[buffer]) {
+    arguments->touch(node);
+    mark(node);
+  }
 }
 
 std::uint64_t Session::address(BufferHandle buffer) const noexcept {

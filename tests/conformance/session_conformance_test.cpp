@@ -369,6 +369,33 @@ TEST_P(SessionConformance, BoundMemoryIsUsedFromTheNextLaunchOn) {
   driver.release(mine);
 }
 
+TEST_P(SessionConformance, MemoryBoundWhileAnOpIsDisabledIsUsedOnceItRuns) {
+  Session session = make(R"j({
+    "rondo": 1, "name": "later",
+    "params": {"blocks": {"type": "i32", "step": 0, "min": 0, "max": 4}, "value": {"type": "i32", "step": 7}},
+    "buffers": {"out": {"type": "i32", "shape": [4], "role": "output"}},
+    "kernels": {"put": {"entry": "put", "code": "extern \"C\" __global__ void put(int* out, int value) { out[blockIdx.x] = value; }"}},
+    "ops": [{"kernel": "put", "grid": ["blocks"], "block": [1], "args": ["out", "value"]}]
+  })j");
+  const BufferHandle out = session.buffer("out");
+  Driver& driver = device_->driver();
+  const DevicePointer mine = driver.allocate(16);
+  ASSERT_TRUE(session.fill_bytes(out, 0).ok());
+  launch(session);
+  ASSERT_TRUE(session.bind(out, mine, 16).ok());
+  ASSERT_TRUE(session.fill_bytes(out, 0).ok());
+  launch(session);
+  ASSERT_TRUE(session.set(session.param("value"), 9).ok());
+  launch(session);
+  ASSERT_TRUE(session.set(session.param("blocks"), 3).ok());
+  launch(session);
+  EXPECT_THAT(read<int>(session, "out"), ElementsAre(9, 9, 9, 0));
+  ASSERT_TRUE(session.unbind(out).ok());
+  EXPECT_THAT(read<int>(session, "out"), ElementsAre(0, 0, 0, 0));
+  ASSERT_TRUE(session.synchronize().ok());
+  driver.release(mine);
+}
+
 TEST_P(SessionConformance, AMissingKernelSignatureMatchIsRefusedBeforeAnythingRuns) {
   const auto refuse = [&](const std::string& from, const std::string& to) -> std::string {
     std::string text = scale_schedule;
