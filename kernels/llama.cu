@@ -242,8 +242,12 @@ __device__ inline unsigned long long candidate(float value, int index) {
   return static_cast<unsigned long long>(bits) << 32 | (0xffffffffu - static_cast<unsigned>(index));
 }
 
-// candidates[block] = the best of the block's share of the logits.
-__global__ void argmax_blocks(int vocab, const float* logits, unsigned long long* candidates) {
+__device__ inline int candidate_token(unsigned long long candidate) {
+  return static_cast<int>(0xffffffffu - static_cast<unsigned>(candidate));
+}
+
+// The best of each block's share of the logits, its token and its logit; of an empty share, token 0 and its logit.
+__global__ void argmax_blocks(int vocab, const float* logits, int* tokens, float* values) {
   const int blocks = static_cast<int>(gridDim.x), share = (vocab + blocks - 1) / blocks;
   const int begin = static_cast<int>(blockIdx.x) * share;
   const int count = vocab - begin < share ? vocab - begin : share;
@@ -253,13 +257,20 @@ __global__ void argmax_blocks(int vocab, const float* logits, unsigned long long
     if (logits[begin + i] > best) best = logits[begin + i], index = begin + i;
   });
   const unsigned long long block_best = rondo_block_max(candidate(best, index));
-  if (threadIdx.x == 0) candidates[blockIdx.x] = block_best;
+  if (threadIdx.x == 0) {
+    const int token = candidate_token(block_best);
+    tokens[blockIdx.x] = token;
+    values[blockIdx.x] = logits[token];
+  }
 }
 
 // One block.
-__global__ void argmax(int blocks, const unsigned long long* candidates, int* token) {
+__global__ void argmax(int blocks, const int* tokens, const float* values, int* token) {
   unsigned long long best = 0;
-  rondo_for_threads(blocks, [&](int i) { best = candidates[i] > best ? candidates[i] : best; });
+  rondo_for_threads(blocks, [&](int i) {
+    const unsigned long long other = candidate(values[i], tokens[i]);
+    best = other > best ? other : best;
+  });
   best = rondo_block_max(best);
-  if (threadIdx.x == 0) *token = static_cast<int>(0xffffffffu - static_cast<unsigned>(best));
+  if (threadIdx.x == 0) *token = candidate_token(best);
 }

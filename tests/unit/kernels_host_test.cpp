@@ -342,11 +342,12 @@ TEST(ArgmaxKernels, GiveTheFirstOfTheLargest) {
   KernelFile file("llama.cu", {"argmax_blocks", "argmax"});
   Random random(16);
   const auto argmax = [&file](const std::vector<float>& logits, std::uint32_t blocks, std::uint32_t block) {
-    std::vector<std::uint64_t> candidates(blocks, ~std::uint64_t{0});
+    std::vector<int> tokens(blocks, -1);
+    std::vector<float> values(blocks, poison);
     int token = -1;
     file.launch("argmax_blocks", blocks, block, 0, static_cast<int>(logits.size()), logits.data(),
-                candidates.data());
-    file.launch("argmax", 1, block, 0, static_cast<int>(blocks), candidates.data(), &token);
+                tokens.data(), values.data());
+    file.launch("argmax", 1, block, 0, static_cast<int>(blocks), tokens.data(), values.data(), &token);
     return token;
   };
   for (const auto& [blocks, block] : {std::pair{1u, 1u}, {32u, 1u}, {8u, 7u}, {1500u, 2u}}) {
