@@ -63,8 +63,8 @@ struct BufferHandle {
 
 struct ParamInfo {
   std::string name;
-  DataType type;
-  bool is_step;
+  DataType type = DataType::i32;
+  bool is_step = false;
   std::int64_t integer = 0;                // the value now, of a bool or integer param
   double real = 0;                         // of a float param
   std::int64_t smallest = 0, largest = 0;  // what `set` accepts, inclusive; integer params only
@@ -75,11 +75,11 @@ const char* name(Role role) noexcept;
 
 struct BufferInfo {
   std::string name;
-  DataType type;
+  DataType type = DataType::u8;
   std::vector<std::size_t> shape;  // elements, slowest dimension first
-  std::size_t bytes;
-  Role role;
-  bool readable;  // false for a temporary that shares the arena
+  std::size_t bytes = 0;
+  Role role = Role::temporary;
+  bool readable = true;  // false for a temporary that shares the arena
 };
 
 // How often the driver was called since the session was built.
