@@ -38,7 +38,10 @@ Json to_json(const BuildSummary& summary) {
           {"compiled", summary.compiled},
           {"from_cache", summary.from_cache},
           {"arena_bytes", summary.arena_bytes},
-          {"buffer_bytes", summary.buffer_bytes}};
+          {"buffer_bytes", summary.buffer_bytes},
+          {"plan_ms", summary.plan_ms},
+          {"compile_ms", summary.compile_ms},
+          {"load_ms", summary.load_ms}};
 }
 
 Json to_json(const Diagnostic& diagnostic) {

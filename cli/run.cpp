@@ -131,8 +131,10 @@ std::string text_report(Session& session, const DeviceProperties& device, const 
       "{}\n",
       summary.nodes, summary.edges, summary.kernels, summary.compiled, summary.from_cache,
       describe_bytes(summary.buffer_bytes), describe_bytes(summary.arena_bytes));
-  text += fmt::format("  built in {:.1f} ms; first launch queued {:.1f} ms after the start\n", build_ms,
-                      timing.first_launch_ms);
+  text += fmt::format(
+      "  built in {:.1f} ms (plan {:.1f}, compile {:.1f}, load {:.1f}); first launch queued {:.1f} ms after "
+      "the start\n",
+      build_ms, summary.plan_ms, summary.compile_ms, summary.load_ms, timing.first_launch_ms);
   text += fmt::format("  {} steps in {:.3f} ms; host time a launch: first {:.1f} µs{}\n", timing.steps,
                       timing.total_ms, timing.first_step_us,
                       timing.steps > 1 ? fmt::format(", then {:.2f} µs", timing.later_step_us) : "");

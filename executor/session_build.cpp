@@ -2,16 +2,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 
 #include "builtin.h"
 #include "cache.h"
+#include "match_signatures.h"
 #include "scope.h"
 #include "session_state.h"
-#include "match_signatures.h"
 
 namespace rondo {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
 
 std::vector<rtc::Binary> compile(const Plan& plan, const Schedule& schedule, Device& device,
                                  const SessionOptions& options) {
@@ -45,8 +52,11 @@ std::vector<rtc::Binary> compile(const Plan& plan, const Schedule& schedule, Dev
 }  // namespace
 
 Prepared prepare(Schedule schedule, Device& device, const SessionOptions& options) {
+  const Clock::time_point start = Clock::now();
   Plan plan = make_plan(schedule, device.properties(), options);
+  const double plan_ms = milliseconds_since(start);
   std::vector<rtc::Binary> binaries = compile(plan, schedule, device, options);
+  const double compile_ms = milliseconds_since(start) - plan_ms;
   match_signatures(plan, schedule, binaries, device.properties().max_argument_bytes);
   check_temporaries(plan, schedule);
   Arena arena;
@@ -56,7 +66,7 @@ Prepared prepare(Schedule schedule, Device& device, const SessionOptions& option
     arena = place_temporaries(plan);
   }
   find_dependencies(plan, arena);
-  return {std::move(schedule), std::move(plan), std::move(binaries), std::move(arena)};
+  return {std::move(schedule), std::move(plan), std::move(binaries), std::move(arena), plan_ms, compile_ms};
 }
 
 Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const SessionOptions& options)
@@ -66,6 +76,7 @@ Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const Sessi
       plan(std::move(prepared.plan)),
       mode(options.mode),
       stream(driver, driver.create_stream()) {
+  const Clock::time_point start = Clock::now();
   for (const PlanParam& param : plan.params) {
     params.push_back(param.info);
     integers.push_back(param.info.integer);
@@ -86,6 +97,9 @@ Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const Sessi
     graph->upload(stream.get());
   }
   check(driver.synchronize(stream.get()), "waiting for the uploads");
+  summary.plan_ms = prepared.plan_ms;
+  summary.compile_ms = prepared.compile_ms;
+  summary.load_ms = milliseconds_since(start);
   summary.nodes = plan.nodes.size();
   summary.kernels = plan.kernels.size();
   for (const PlanNode& node : plan.nodes) summary.edges += node.dependencies.size();

@@ -98,6 +98,9 @@ struct BuildSummary {
   std::size_t compiled = 0, from_cache = 0;  // translation units
   std::size_t arena_bytes = 0;               // temporaries
   std::size_t buffer_bytes = 0;              // everything else
+  // Milliseconds: names resolved and ops unrolled; kernels compiled or found in the cache; modules, memory,
+  // weights and graph.
+  double plan_ms = 0, compile_ms = 0, load_ms = 0;
 };
 
 // A stream of the caller's: a CUstream on cuda. Null: the session's own stream.
