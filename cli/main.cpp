@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "commands.h"
+#include "crash.h"
 #include "rondo/error.h"
 
 namespace {
@@ -63,6 +64,7 @@ int run_action(const Action& action, Environment& environment) {
 int main(int argc, char** argv) {
   const auto start = std::chrono::steady_clock::now();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is seen by the write itself, see Console::print
+  rondo::cli::report_crashes();
   rondo::cli::Console console;
   Environment environment{console, start};
   Action action;

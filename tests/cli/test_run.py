@@ -122,6 +122,12 @@ class Compilation(ProgramTest):
     def test_log_points_into_the_users_file(self):
         self.assert_refused("run", self.broken_kernel(), "--device", "host", says=["broken.cu", ":3:", "undeclared", '"saxpy"'])
 
+    def test_a_kernel_that_touches_foreign_memory_ends_in_one_line(self):
+        code = "extern \"C\" __global__ void wild(int n, float a, const float* x, float* y) { *(volatile int*)8 = n; }"
+        ops = [{"kernel": "wild", "grid": [4], "block": [1], "args": ["n", "a", "x", "y"]}]
+        path = self.write_schedule(schedule(kernels={"wild": {"code": code, "entry": "wild"}}, ops=ops))
+        self.assert_refused("run", path, "--device", "host", expect=1, says=["memory fault", "kernel", "outside its buffers"])
+
     def test_wrong_argument_count_is_refused(self):
         ops = [{"kernel": "saxpy", "grid": [4], "block": [1], "args": ["n", "a", "x"]}]
         self.assert_refused("run", self.write_schedule(schedule(ops=ops)), "--device", "host", says=["saxpy", "3", "4"])
