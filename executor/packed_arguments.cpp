@@ -53,9 +53,15 @@ void PackedArguments::set_addresses(std::span<const DevicePointer> buffers, Devi
   slots_ = slots;
 }
 
+Status PackedArguments::refuse(ExpressionFault fault, std::uint32_t node,
+                               std::optional<std::uint32_t> argument) noexcept {
+  fault_ = {.node = node, .argument = argument};
+  return {ErrorCode::bad_argument, 0, "", describe(fault)};
+}
+
 Status PackedArguments::refuse(const char* why, std::uint32_t node, std::optional<std::uint32_t> argument,
                                std::int64_t value, std::int64_t limit) noexcept {
-  fault_ = {.node = node, .argument = argument, .value = value, .limit = limit};
+  fault_ = {.node = node, .argument = argument, .has_value = true, .value = value, .limit = limit};
   return {ErrorCode::bad_argument, 0, "", why};
 }
 
@@ -92,7 +98,7 @@ Status PackedArguments::stage_argument(std::uint32_t index, std::uint32_t positi
     case PlanArgument::Kind::integer: {
       std::int64_t value = 0;
       if (const auto fault = argument.value.evaluate(integers, &value); fault != ExpressionFault::none) {
-        return refuse(describe(fault), index, position, 0, 0);
+        return refuse(fault, index, position);
       }
       const IntegerRange range = integer_range(argument.type);
       if (value < range.smallest || value > range.largest) {
@@ -126,13 +132,13 @@ Status PackedArguments::stage_pointer(std::uint32_t index, std::uint32_t positio
   std::int64_t extent = 1, offset = 0;
   if (argument.extent) {
     if (const auto fault = argument.extent->evaluate(integers, &extent); fault != ExpressionFault::none) {
-      return refuse(describe(fault), index, position, 0, 0);
+      return refuse(fault, index, position);
     }
     if (extent < 0 || extent > elements)
       return refuse("an extent is outside its buffer", index, position, extent, elements);
   }
   if (const auto fault = argument.value.evaluate(integers, &offset); fault != ExpressionFault::none) {
-    return refuse(describe(fault), index, position, 0, 0);
+    return refuse(fault, index, position);
   }
   if (offset < 0 || offset > elements - extent) {
     return refuse("an offset is outside its buffer", index, position, offset, elements - extent);
@@ -156,10 +162,10 @@ Status PackedArguments::stage_shape(std::uint32_t index, std::span<const std::in
   bool enabled = true;
   for (std::size_t i = 0; i < 3; ++i) {
     if (const auto fault = plan.grid[i].evaluate(integers, &grid[i]); fault != ExpressionFault::none) {
-      return refuse(describe(fault), index, {}, 0, 0);
+      return refuse(fault, index);
     }
     if (const auto fault = plan.block[i].evaluate(integers, &block[i]); fault != ExpressionFault::none) {
-      return refuse(describe(fault), index, {}, 0, 0);
+      return refuse(fault, index);
     }
     if (grid[i] < 0 || grid[i] > static_cast<std::int64_t>(max_grid[i])) {
       return refuse("a grid dimension is outside what the device takes", index, {}, grid[i], max_grid[i]);
@@ -175,7 +181,7 @@ Status PackedArguments::stage_shape(std::uint32_t index, std::span<const std::in
                   block[0] * block[1] * block[2], most_threads);
   }
   if (const auto fault = plan.shared.evaluate(integers, &shared); fault != ExpressionFault::none) {
-    return refuse(describe(fault), index, {}, 0, 0);
+    return refuse(fault, index);
   }
   const std::int64_t most_shared = static_cast<std::int64_t>(device_.max_shared_bytes) -
                                    static_cast<std::int64_t>(function.static_shared_bytes);

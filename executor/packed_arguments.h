@@ -29,7 +29,9 @@ struct NodeUpdate {
 struct StagingFault {
   std::uint32_t node = 0;
   std::optional<std::uint32_t> argument;
-  std::int64_t value = 0, limit = 0;  // what came out, and the largest that is allowed
+  bool has_value = false;
+  std::int64_t value = 0,
+               limit = 0;  // what came out, and the largest that is allowed; where there is a value at all
 };
 
 class PackedArguments {
@@ -72,6 +74,8 @@ class PackedArguments {
   Status stage_pointer(std::uint32_t index, std::uint32_t position,
                        std::span<const std::int64_t> integers) noexcept;
   Status stage_shape(std::uint32_t index, std::span<const std::int64_t> integers) noexcept;
+  Status refuse(ExpressionFault fault, std::uint32_t node,
+                std::optional<std::uint32_t> argument = {}) noexcept;
   Status refuse(const char* why, std::uint32_t node, std::optional<std::uint32_t> argument,
                 std::int64_t value, std::int64_t limit) noexcept;
 

@@ -212,14 +212,22 @@ Status Session::synchronize(Stream stream) noexcept {
   return state_->driver.synchronize(state_->stream_of(stream));
 }
 
+Diagnostic Session::State::staging_diagnostic(const Status& status, const char* before,
+                                              const char* hint) const {
+  const StagingFault& fault = arguments->fault();
+  const std::string values =
+      fault.has_value ? fmt::format(" ({}, at most {})", fault.value, fault.limit) : "";
+  return {.place = plan.place(schedule, fault.node, fault.argument),
+          .message = fmt::format("{}{}{}", before, status.call, values),
+          .hint = hint};
+}
+
 Error Session::error(const Status& status) const {
   const State& state = *state_;
   if (status.code == ErrorCode::bad_argument && status.call == state.staging_refusal) {
-    const StagingFault& fault = state.arguments->fault();
-    return Error(ErrorCode::bad_argument,
-                 {.place = state.plan.place(state.schedule, fault.node, fault.argument),
-                  .message = fmt::format("{} ({}, at most {})", status.call, fault.value, fault.limit),
-                  .hint = "Nothing was changed or launched; set other values and launch again."});
+    return Error(status.code,
+                 state.staging_diagnostic(
+                     status, "", "Nothing was changed or launched; set other values and launch again."));
   }
   if (status.code == ErrorCode::bad_argument && status.call == state.refused_set.call) {
     const ParamInfo& param = state.params[state.refused_set.param];

@@ -234,12 +234,7 @@ void Session::State::accept_first_state() {
   for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) mark(i);
   const Status status = stage_marked();
   if (!status.ok()) {
-    const StagingFault& fault = arguments->fault();
-    throw Error(ErrorCode::bad_schedule,
-                {.place = plan.place(schedule, fault.node, fault.argument),
-                 .message = fmt::format("with the params' initial values, {} ({}, at most {})", status.call,
-                                        fault.value, fault.limit),
-                 .hint = ""});
+    throw Error(ErrorCode::bad_schedule, staging_diagnostic(status, "with the params' initial values, ", ""));
   }
   for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
     arguments->accept(i);

@@ -74,6 +74,8 @@ struct Session::State {
   }
   void mark(std::uint32_t node) noexcept;
   void mark_param(std::uint32_t param) noexcept;
+  // What staging refused last, with its place. `before` begins the message, `hint` is the next step.
+  Diagnostic staging_diagnostic(const Status& status, const char* before, const char* hint) const;
   Status refuse_set(std::uint32_t param, double value, const char* why) noexcept;
   Status stage_marked() noexcept;
   Status apply_marked() noexcept;
