@@ -11,16 +11,16 @@ namespace {
 
 // Only what POSIX allows in a signal handler: write and _exit.
 extern "C" void on_crash(int signal) {
-  const char* const what = signal == SIGFPE   ? "an arithmetic fault (SIGFPE)"
-                           : signal == SIGILL ? "an illegal instruction (SIGILL)"
-                           : signal == SIGBUS ? "a memory fault (SIGBUS)"
-                                              : "a memory fault (SIGSEGV)";
-  for (const char* text :
-       {"error: ", what,
-        ", most likely in a kernel on the host device that reads or writes outside its buffers\n"
-        "  check its indices against the buffers' shapes; --separate-buffers brings faults nearer to their "
-        "cause, and on a "
-        "GPU compute-sanitizer finds them\n"}) {
+  const char* const what = signal == SIGFPE    ? "an arithmetic fault (SIGFPE)"
+                           : signal == SIGILL  ? "an illegal instruction (SIGILL)"
+                           : signal == SIGABRT ? "an abort (SIGABRT)"
+                           : signal == SIGBUS  ? "a memory fault (SIGBUS)"
+                                               : "a memory fault (SIGSEGV)";
+  for (const char* text : {"error: ", what,
+                           ", most likely in a kernel on the host device\n"
+                           "  check its indices against the buffers' shapes; --separate-buffers brings "
+                           "faults nearer to their cause, and on a "
+                           "GPU compute-sanitizer finds them\n"}) {
     if (write(STDERR_FILENO, text, std::strlen(text)) < 0) break;
   }
   _exit(1);
@@ -33,7 +33,7 @@ void report_crashes() {
   action.sa_handler = on_crash;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigaction(signal, &action, nullptr);
 }
 
 }  // namespace rondo::cli

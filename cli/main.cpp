@@ -64,6 +64,8 @@ int run_action(const Action& action, Environment& environment) {
 int main(int argc, char** argv) {
   const auto start = std::chrono::steady_clock::now();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is seen by the write itself, see Console::print
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // likewise a limit on file sizes: the cache does without, an output is an error
   rondo::cli::report_crashes();
   rondo::cli::Console console;
   Environment environment{console, start};

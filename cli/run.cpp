@@ -36,7 +36,7 @@ struct Timing {
 
 Timing run_steps(Session& session, std::uint64_t steps, const std::vector<Sweep>& sweeps,
                  Clock::time_point start) {
-  const SweptParams swept(session, sweeps);
+  const SweptParams swept(session, sweeps, steps);
   Timing timing;
   const InterruptGuard interrupt;
   const auto begin = Clock::now();

@@ -28,7 +28,8 @@ void add_build_options(CLI::App& command, SessionArguments& arguments) {
   command
       .add_option("-w,--weights", arguments.weights,
                   "Weights: a .gguf or .npy file, or a folder of .npy files")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check([](const std::string& path) { return std::string(path.empty() ? "the path is empty" : ""); });
   command
       .add_option("--const", arguments.constants,
                   "A constant's value in place of the schedule's; may be repeated")
@@ -64,8 +65,28 @@ Mode parse_mode(const std::string& text) {
                                                    text, suggest(text, {"graph", "eager"})));
 }
 
-SweptParams::SweptParams(const Session& session, const std::vector<Sweep>& sweeps) : sweeps_(sweeps) {
+SweptParams::SweptParams(const Session& session, const std::vector<Sweep>& sweeps, std::uint64_t steps)
+    : sweeps_(sweeps) {
   for (const Sweep& sweep : sweeps) params_.push_back(session.param(sweep.param));
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    // Values go one way, so that all are good where the first and the last are; of the bad ones the first is
+    // told.
+    if (!is_allowed(session, i, 0)) refuse(session, i, 0);
+    if (is_allowed(session, i, steps - 1)) continue;
+    std::uint64_t good = 0, bad = steps - 1;
+    while (bad - good > 1) {
+      const std::uint64_t middle = good + (bad - good) / 2;
+      (is_allowed(session, i, middle) ? good : bad) = middle;
+    }
+    refuse(session, i, bad);
+  }
+}
+
+bool SweptParams::is_allowed(const Session& session, std::size_t which, std::uint64_t step) const {
+  const ParamInfo& param = session.params()[params_[which].index];
+  const auto value = sweeps_[which].value(step);
+  return value && param.is_step &&
+         (info(param.type).is_float || (*value >= param.smallest && *value <= param.largest));
 }
 
 void SweptParams::set(Session& session, std::uint64_t step) const {

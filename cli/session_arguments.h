@@ -49,12 +49,14 @@ void add_set_option(CLI::App& command, SessionArguments& arguments);
 // The params that --sweep gives a new value before each step.
 class SweptParams {
  public:
-  // Throws Error(bad_argument) for a name that is no param. `sweeps` must outlive this object.
-  SweptParams(const Session& session, const std::vector<Sweep>& sweeps);
+  // Throws Error(bad_argument) for a name that is no param, and for a value within `steps` (at least 1) that
+  // the param cannot have: nothing has run then. `sweeps` must outlive this object.
+  SweptParams(const Session& session, const std::vector<Sweep>& sweeps, std::uint64_t steps);
   // Throws Error(bad_argument) for a value that the param cannot have.
   void set(Session& session, std::uint64_t step) const;
 
  private:
+  bool is_allowed(const Session& session, std::size_t which, std::uint64_t step) const;
   [[noreturn]] void refuse(const Session& session, std::size_t which, std::uint64_t step) const;
 
   const std::vector<Sweep>& sweeps_;

@@ -131,7 +131,8 @@ Outcome compare_sides(Side& ours, Side& theirs, const VerifyArguments& arguments
   std::mt19937_64 generator(arguments.seed);
   Outcome outcome;
   outcome.buffers.resize(ours.session.buffers().size());
-  const SweptParams swept(ours.session, sweeps);  // the same handles on both sides: one schedule, one order
+  const SweptParams swept(ours.session, sweeps,
+                          steps);  // the same handles on both sides: one schedule, one order
   const InterruptGuard interrupt;
   for (std::uint64_t step = 0; step < steps && outcome.failures.empty() && !interrupt.requested(); ++step) {
     console.progress("comparing step", step + 1, steps);

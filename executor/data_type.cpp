@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <iterator>
 #include <limits>
@@ -212,6 +213,12 @@ double load_as_double(DataType type, const void* from) noexcept {
     default:
       return 0;
   }
+}
+
+bool fits_float(DataType type, double value) noexcept {
+  std::byte element[8];
+  store_float(type, value, element);
+  return !std::isfinite(value) || std::isfinite(load_as_double(type, element));
 }
 
 }  // namespace rondo

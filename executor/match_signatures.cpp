@@ -77,7 +77,8 @@ class Matcher {
       case PlanArgument::Kind::float_param:
         return plan_.params[argument.param].info.type == *parameter.type ? "" : expected(argument, parameter);
       case PlanArgument::Kind::literal:
-        return type.is_float ? "" : expected(argument, parameter);
+        return type.is_float && fits_float(*parameter.type, argument.literal) ? ""
+                                                                              : expected(argument, parameter);
       default:
         break;
     }
@@ -86,7 +87,7 @@ class Matcher {
       if (!is_literal) return expected(argument, parameter);
       argument.kind = PlanArgument::Kind::literal;
       argument.literal = static_cast<double>(argument.value.fixed);
-      return "";
+      return fits_float(*parameter.type, argument.literal) ? "" : expected(argument, parameter);
     }
     const IntegerRange range = integer_range(*parameter.type);
     if (argument.value.is_fixed() &&

@@ -111,6 +111,11 @@ Status PackedArguments::stage_argument(std::uint32_t index, std::uint32_t positi
       store_float(argument.type, argument.literal, to);
       return {};
     case PlanArgument::Kind::float_param:
+      // A fill may have another type than the param.
+      if (!fits_float(argument.type, params[argument.param].real)) {
+        fault_ = {.node = index, .argument = position};
+        return {ErrorCode::bad_argument, 0, "", "a float is beyond what its type holds"};
+      }
       store_float(argument.type, params[argument.param].real, to);
       return {};
     case PlanArgument::Kind::slot: {

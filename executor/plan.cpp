@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -413,6 +414,15 @@ class Unroller {
     from.extent = to.extent = count;
     check_range(from, from.pointer);
     check_range(to, to.pointer);
+    if (from.buffer == to.buffer && count.is_fixed() && from.value.is_fixed() && to.value.is_fixed() &&
+        std::abs(from.value.fixed - to.value.fixed) < count.fixed) {
+      throw Complaint{
+          .pointer = op.pointer,
+          .message = fmt::format("the two ranges of a copy overlap: {} elements from {} to {} of \"{}\"",
+                                 count.fixed, from.value.fixed, to.value.fixed,
+                                 plan_.buffers[from.buffer].info.name),
+          .hint = "Elements are moved in no particular order; go through another buffer."};
+    }
     if (count.is_fixed() &&
         count.fixed % static_cast<std::int64_t>(plan_.buffers[from.buffer].type().block_elements) != 0) {
       throw Complaint{.pointer = op.pointer,
@@ -473,6 +483,11 @@ class Unroller {
     if (!real && info(buffer.info.type).is_float) {
       value.kind = PlanArgument::Kind::literal;
       value.literal = static_cast<double>(value.value.fixed);
+    }
+    if (value.kind == PlanArgument::Kind::literal && !fits_float(buffer.info.type, value.literal)) {
+      throw Complaint{
+          .pointer = number.pointer,
+          .message = fmt::format("{} is beyond what {} holds", value.literal, name(buffer.info.type))};
     }
     return value;
   }

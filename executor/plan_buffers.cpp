@@ -174,6 +174,11 @@ class BufferResolver {
     const auto* number = std::get_if<PlacedNumber>(&*declaration.fill);
     if (number == nullptr) return;
     buffer.fill_value = constant_number(scope_, plan_, *number);
+    if (info(buffer.info.type).is_float && !fits_float(buffer.info.type, buffer.fill_value)) {
+      throw Complaint{.pointer = number->pointer,
+                      .message = fmt::format("the fill {} of \"{}\" is beyond what {} holds",
+                                             buffer.fill_value, buffer.info.name, name(buffer.info.type))};
+    }
     if (info(buffer.info.type).is_integer) {
       const IntegerRange range = integer_range(buffer.info.type);
       const double value = buffer.fill_value;

@@ -10,6 +10,8 @@
 namespace rondo {
 namespace {
 
+constexpr int most_depth = 1000;
+
 // A constant's value before it is converted to the param's type.
 using Number = std::variant<std::int64_t, double>;
 
@@ -74,14 +76,22 @@ class ParamResolver {
       throw Complaint{.pointer = declaration.pointer,
                       .message = fmt::format("the constant \"{}\" depends on itself", declaration.name)};
     }
+    if (depth_ == most_depth) {
+      throw Complaint{
+          .pointer = declaration.pointer,
+          .message = fmt::format("constants that depend on each other more than {} deep", most_depth)};
+    }
     state_[index] = State::under_way;
+    ++depth_;
     try {
       define(index);
       state_[index] = State::known;
     } catch (...) {
       state_[index] = State::failed;
+      --depth_;
       throw;
     }
+    --depth_;
   }
 
   void define(std::size_t index) {
@@ -261,6 +271,7 @@ class ParamResolver {
   Scope scope_;
   Complaints complaints_;
   std::vector<State> state_;
+  int depth_ = 0;  // of resolve() within resolve()
 };
 
 }  // namespace

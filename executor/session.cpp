@@ -108,6 +108,8 @@ Status Session::set(ParamHandle param, double value) noexcept {
     return state.refuse_set(param.index, value, "it is a constant, fixed when the session is built");
   if (!rondo::info(info.type).is_float)
     return state.refuse_set(param.index, value, "the param is of an integer type");
+  if (!fits_float(info.type, value))
+    return state.refuse_set(param.index, value, "the value is beyond what its type holds");
   // Bits, not values: -0 and 0 differ, a NaN is itself.
   if (std::memcmp(&info.real, &value, sizeof value) == 0) return {};
   info.real = value;

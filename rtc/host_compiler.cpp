@@ -33,6 +33,8 @@ const std::vector<std::string> options = {
     "-O3",
     "-march=native",
     "-shared",
+    "-Wl,-z,defs",  // a function that is declared and nowhere defined is an error of the source, not of
+                    // loading
     "-fPIC",
     "-fassociative-math",
     "-fno-signed-zeros",
@@ -216,6 +218,11 @@ class HostCompiler final : public Compiler {
     ProcessResult result = run_process(command(request, directory.path(), include_directory, output));
     replace_all(result.output, include_directory.string() + "/", "");
     replace_all(result.output, directory.path().string() + "/", "");
+    if (result.exit_code != 0 && result.output.empty()) {
+      throw Error(ErrorCode::missing_backend,
+                  fmt::format("{} failed without a word, exit status {}", description_, result.exit_code),
+                  "check that it compiles anything at all, or set RONDO_HOST_CXX to another compiler's path");
+    }
     if (result.exit_code != 0) throw compile_failure(request, description_, result.output);
     return read_back(request, read_file(output), std::move(result.output));
   }

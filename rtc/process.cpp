@@ -46,7 +46,10 @@ std::vector<char*> english_environment(std::string& setting) {
   std::vector<char*> variables;
   for (char** variable = environ; variable && *variable; ++variable) {
     const std::string_view text = *variable;
-    if (!text.starts_with("LC_ALL=") && !text.starts_with("LANGUAGE=")) variables.push_back(*variable);
+    const bool is_replaced = text.starts_with("LC_ALL=") || text.starts_with("LANGUAGE=");
+    // Include paths that are in no cache key: what they lead to could change unseen.
+    const bool is_include_path = text.starts_with("CPATH=") || text.starts_with("CPLUS_INCLUDE_PATH=");
+    if (!is_replaced && !is_include_path) variables.push_back(*variable);
   }
   variables.push_back(setting.data());
   variables.push_back(nullptr);

@@ -104,6 +104,7 @@ TEST_P(SessionConformance, EachLaunchHasTheValueThatWasSet) {
   const std::vector<float> x = random_floats(10000, 1);
   write(session, "x", x);
   const ParamHandle a = session.param("a");
+  EXPECT_THAT(session.error(session.set(a, 1e39)).what(), HasSubstr("beyond what its type holds"));
   for (const double value : {2.0, -0.5, 3.25}) {
     ASSERT_TRUE(session.fill_bytes(session.buffer("y"), 0xff).ok());
     ASSERT_TRUE(session.set(a, value).ok());
@@ -422,6 +423,8 @@ TEST_P(SessionConformance, AMissingKernelSignatureMatchIsRefusedBeforeAnythingRu
               HasSubstr("pointer to const"));
   EXPECT_THAT(refuse(R"("block": [128])", R"("block": [2000])"), HasSubstr("the block"));
   EXPECT_THAT(refuse(R"j("ceil_div(n, 128)")j", "\"n - 10000\""), HasSubstr("the grid is zero along axis 0"));
+  EXPECT_THAT(refuse(R"(["n", "a", "x", {"write": "y"}])", R"(["n", 1e39, "x", {"write": "y"}])"),
+              HasSubstr("argument 1: expected f32, got the float 1e+39"));
   EXPECT_THAT(refuse("y[i] = a", "y[i] = nonsense"), HasSubstr("nonsense"));
 }
 

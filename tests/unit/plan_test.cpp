@@ -86,6 +86,17 @@ TEST_F(PlanTest, ConstantsDependOnEachOtherInAnyOrder) {
   EXPECT_EQ(made.buffers[0].info.bytes, 168u);
 }
 
+TEST_F(PlanTest, ConstantsMayNotDependOnEachOtherTooDeep) {
+  const auto chain = [](int length) {
+    std::string params = R"j("n": {"type": "i32", "constant": "c0"})j";
+    for (int i = 0; i < length; ++i)
+      params += fmt::format(R"j(, "c{}": {{"type": "i32", "constant": "c{}"}})j", i, i + 1);
+    return Parts{.params = params + fmt::format(R"j(, "c{}": {{"type": "i32", "constant": 8}})j", length)};
+  };
+  EXPECT_EQ(refusal(chain(500)), "");
+  EXPECT_THAT(refusal(chain(5000)), HasSubstr("more than 1000 deep"));
+}
+
 TEST_F(PlanTest, OverridesOfConstantsAreChecked) {
   options_.constants = {{"n", "2 * 64"}};
   EXPECT_EQ(plan({}).buffers[0].elements, 128u);
@@ -170,6 +181,28 @@ TEST_F(PlanTest, LaunchShapesThatTheDeviceDoesNotTake) {
   EXPECT_THAT(with(R"j("grid": [1], "block": [32], "shared": "n * 1025")j"),
               HasSubstr("65600 bytes of shared memory; this device has 0 to 65536"));
   EXPECT_EQ(with(R"j("grid": ["pos"], "block": ["pos + 2000"])j"), "");
+}
+
+TEST_F(PlanTest, CopiesThatOverlap) {
+  const auto with = [&](const std::string& op) { return refusal({.ops = op}); };
+  EXPECT_THAT(with(R"j({"copy": "x[0 : 63]", "to": "x[1 : 63]"})j"),
+              HasSubstr("overlap: 63 elements from 0 to 1 of \"x\""));
+  EXPECT_THAT(with(R"j({"copy": "x", "to": "x"})j"), HasSubstr("overlap"));
+  EXPECT_EQ(with(R"j({"copy": "x[0 : 32]", "to": "x[32 : 32]"})j"), "");
+}
+
+TEST_F(PlanTest, FloatsBeyondTheirType) {
+  const auto fill = [&](const std::string& type, const std::string& value) {
+    return refusal(
+        {.buffers = fmt::format(R"j("x": {{"type": "{}", "shape": [64], "role": "state"}})j", type),
+         .ops = fmt::format(R"j({{"fill": "x", "value": {}}})j", value)});
+  };
+  EXPECT_THAT(fill("f16", "\"n * 10000\""), HasSubstr("640000 is beyond what f16 holds"));
+  EXPECT_EQ(fill("f32", "\"n * 10000\""), "");
+  EXPECT_THAT(
+      refusal({.params = R"j("n": {"type": "i32", "constant": 64}, "c": {"type": "f64", "constant": 1e300})j",
+               .buffers = R"j("x": {"type": "f32", "shape": [64], "role": "state", "fill": "c"})j"}),
+      HasSubstr("beyond what f32 holds"));
 }
 
 TEST_F(PlanTest, RepeatsThatGoRoundTooOften) {
