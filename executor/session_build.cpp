@@ -243,14 +243,26 @@ void Session::State::accept_first_state() {
   marked.clear();
 }
 
+namespace {
+
+void check_device(const std::shared_ptr<Device>& device) {
+  if (!device)
+    throw Error(ErrorCode::bad_argument, "a session needs a device, and the pointer is null",
+                "open_device gives one");
+}
+
+}  // namespace
+
 Session Session::load(const std::filesystem::path& file, std::shared_ptr<Device> device,
                       const SessionOptions& options) {
+  check_device(device);
   Prepared prepared = prepare(Schedule::load(file), *device, options);
   return Session(std::make_unique<State>(std::move(prepared), std::move(device), options));
 }
 
 Session Session::parse(std::string text, const std::filesystem::path& file, std::shared_ptr<Device> device,
                        const SessionOptions& options) {
+  check_device(device);
   Prepared prepared = prepare(Schedule::parse(std::move(text), file), *device, options);
   return Session(std::make_unique<State>(std::move(prepared), std::move(device), options));
 }

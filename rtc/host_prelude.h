@@ -88,7 +88,7 @@ static inline __attribute__((always_inline)) void rondo_host_enter_block(rondo_h
   gridDim.x = block->grid_dim.x, gridDim.y = block->grid_dim.y, gridDim.z = block->grid_dim.z;
 }
 
-// Dynamic shared memory of the block, aligned to 128 bytes. portable.cuh's dynamic_shared<T>() is the portable way to it.
+// Dynamic shared memory of the block, aligned to 128 bytes. portable.cuh's rondo_dynamic_shared<T>() is the portable way to it.
 static inline void* rondo_host_dynamic_shared() { return rondo_host_current_block->dynamic_shared; }
 
 static inline __attribute__((always_inline)) void __syncthreads() {

@@ -345,6 +345,10 @@ TEST_P(SessionConformance, TheArenaGraphAndEagerReplayGiveTheSameBits) {
   }
 }
 
+TEST_P(SessionConformance, ANullDeviceIsRefused) {
+  EXPECT_THROW(Session::parse(scale_schedule, "t.json", nullptr, {}), Error);
+}
+
 TEST_P(SessionConformance, BoundMemoryIsUsedFromTheNextLaunchOn) {
   Session session = make(scale_schedule);
   const std::vector<float> x = random_floats(10000, 2);

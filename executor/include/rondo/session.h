@@ -4,12 +4,12 @@
 //     auto session = rondo::Session::load("configs/saxpy.json", device, {});
 //     const auto a = session.param("a");
 //     for (double value : {1.0, 2.0, 3.0}) {
-//       session.set(a, value);
+//       if (auto status = session.set(a, value); !status.ok()) throw session.error(status);
 //       if (auto status = session.launch(); !status.ok()) throw session.error(status);
 //     }
 //
-// Building throws rondo::Error. set, bind and launch return a Status, allocate nothing, take no lock and look
-// up no name. A session is used by one thread at a time.
+// Building throws rondo::Error. set, bind and launch return a Status; on our side of the driver they allocate nothing, take no lock
+// and look up no name. A session is used by one thread at a time.
 #pragma once
 
 #include <cstddef>
