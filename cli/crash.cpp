@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstring>
 #include <initializer_list>
@@ -10,7 +11,13 @@ namespace rondo::cli {
 namespace {
 
 // Only what POSIX allows in a signal handler: write and _exit.
+std::atomic_flag crashed = ATOMIC_FLAG_INIT;
+
 extern "C" void on_crash(int signal) {
+  // Other threads run the same kernel, and fault while the first one tells.
+  if (crashed.test_and_set()) {
+    while (true) pause();
+  }
   const char* const what = signal == SIGFPE    ? "an arithmetic fault (SIGFPE)"
                            : signal == SIGILL  ? "an illegal instruction (SIGILL)"
                            : signal == SIGABRT ? "an abort (SIGABRT)"
@@ -31,7 +38,6 @@ extern "C" void on_crash(int signal) {
 void report_crashes() {
   struct sigaction action = {};
   action.sa_handler = on_crash;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigemptyset(&action.sa_mask);
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) sigaction(signal, &action, nullptr);
 }

@@ -1,4 +1,5 @@
 // The program: finds the subcommand, runs it, and turns what it throws into one message and an exit code.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -59,10 +60,20 @@ int run_action(const Action& action, Environment& environment) {
   return rondo::exit_code(rondo::ErrorCode::run_time);
 }
 
+// A standard stream that was closed is opened on something harmless, before a file of ours gets its number:
+// what is written to it still fails.
+void open_closed_streams() {
+  for (const int descriptor : {0, 1, 2}) {
+    if (fcntl(descriptor, F_GETFD) != -1) continue;
+    if (open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) != descriptor) return;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const auto start = std::chrono::steady_clock::now();
+  open_closed_streams();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is seen by the write itself, see Console::print
   std::signal(SIGXFSZ,
               SIG_IGN);  // likewise a limit on file sizes: the cache does without, an output is an error

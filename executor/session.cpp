@@ -227,9 +227,9 @@ Diagnostic Session::State::staging_diagnostic(const Status& status, const char* 
 Error Session::error(const Status& status) const {
   const State& state = *state_;
   if (status.code == ErrorCode::bad_argument && status.call == state.staging_refusal) {
-    return Error(status.code,
-                 state.staging_diagnostic(
-                     status, "", "Nothing was changed or launched; set other values and launch again."));
+    return Error(status.code, state.staging_diagnostic(status, "",
+                                                       "This step was not launched, and nothing was changed "
+                                                       "for it; set other values and launch again."));
   }
   if (status.code == ErrorCode::bad_argument && status.call == state.refused_set.call) {
     const ParamInfo& param = state.params[state.refused_set.param];
