@@ -128,6 +128,13 @@ class Compilation(ProgramTest):
         path = self.write_schedule(schedule(kernels={"wild": {"code": code, "entry": "wild"}}, ops=ops))
         self.assert_refused("run", path, "--device", "host", expect=1, says=["memory fault", "in a kernel on the host device", "indices"])
 
+    def test_time_a_launch_is_never_negative(self):
+        # 256 is how many launches are queued before the program waits.
+        path = self.write_schedule(schedule())
+        for steps in (255, 256, 257, 512):
+            report = self.rondo_json("run", path, "--device", "host", "--steps", steps)
+            self.assertGreaterEqual(report["later_step_us"], 0, steps)
+
     def test_wrong_argument_count_is_refused(self):
         ops = [{"kernel": "saxpy", "grid": [4], "block": [1], "args": ["n", "a", "x"]}]
         self.assert_refused("run", self.write_schedule(schedule(ops=ops)), "--device", "host", says=["saxpy", "3", "4"])
