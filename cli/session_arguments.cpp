@@ -3,11 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <system_error>
 
 namespace rondo::cli {
 
@@ -107,34 +102,14 @@ void SweptParams::refuse(const Session& session, std::size_t which, std::uint64_
                                                    sweep.param, step, sweep.param, given, why));
 }
 
-TemporaryDirectory::TemporaryDirectory() {
-  std::error_code fault;
-  std::filesystem::path folder = std::filesystem::temp_directory_path(fault);
-  if (fault) folder = "/tmp";
-  path_ = (folder / "rondo-XXXXXX").string();
-  if (::mkdtemp(path_.data()) == nullptr) {
-    throw Error(ErrorCode::run_time,
-                fmt::format("cannot make a temporary directory {}: {}", path_, std::strerror(errno)));
-  }
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code fault;  // what cannot be removed is left to the system
-  std::filesystem::remove_all(path_, fault);
-}
-
 SessionBuilder::SessionBuilder(const SessionArguments& arguments, Console& console)
     : arguments_(arguments), console_(console) {
   options_.mode = parse_mode(arguments.mode);
   options_.constants = parse_assignments("--const", arguments.constants);
   options_.separate_buffers = arguments.separate_buffers;
   if (!arguments.weights.empty()) options_.weights = WeightFile::open(arguments.weights);
-  if (arguments.no_cache) {
-    no_cache_ = std::make_unique<TemporaryDirectory>();
-    options_.cache_directory = no_cache_->path();
-  } else if (!arguments.cache_directory.empty()) {
-    options_.cache_directory = arguments.cache_directory;
-  }
+  options_.use_cache = !arguments.no_cache;
+  if (!arguments.cache_directory.empty()) options_.cache_directory = arguments.cache_directory;
   options_.progress = [&console](std::string_view what, std::size_t done, std::size_t total) {
     console.progress(what, done, total);
   };

@@ -65,21 +65,7 @@ class SweptParams {
 
 Mode parse_mode(const std::string& text);
 
-// A directory that goes with the object.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();  // throws Error(run_time)
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const std::string& path() const noexcept { return path_; }
-
- private:
-  std::string path_;
-};
-
-// SessionOptions out of the arguments. With --no-cache the binaries go to a directory that lives as long as
-// this object.
+// SessionOptions out of the arguments.
 class SessionBuilder {
  public:
   SessionBuilder(const SessionArguments& arguments, Console& console);
@@ -92,7 +78,6 @@ class SessionBuilder {
  private:
   const SessionArguments& arguments_;
   Console& console_;
-  std::unique_ptr<TemporaryDirectory> no_cache_;
   SessionOptions options_;
 };
 

@@ -45,13 +45,12 @@ bool is_wide(const PlanArgument& from, const PlanArgument& to, const DataTypeInf
 
 }  // namespace
 
-void make_copy(PlanNode& node, const DeviceProperties& device, const DataTypeInfo& type, PlanArgument from,
-               PlanArgument to, const Value& count) {
+std::string make_copy(PlanNode& node, const DeviceProperties& device, const DataTypeInfo& type,
+                      PlanArgument from, PlanArgument to, const Value& count) {
   const bool wide = is_wide(from, to, type, count);
   from.offset = 0;
   from.writes = false;
   to.offset = 8;
-  to.reads = false;
   const auto per_block = static_cast<std::int64_t>(type.block_bytes / word_bytes(type));
   Value elements = wide ? Value::of(count.fixed / static_cast<std::int64_t>(type.block_elements) *
                                     static_cast<std::int64_t>(type.block_bytes) / 16)
@@ -62,17 +61,12 @@ void make_copy(PlanNode& node, const DeviceProperties& device, const DataTypeInf
                     integer(Value::of(wide ? 1 : static_cast<std::int64_t>(type.block_elements)), 24),
                     integer(Value::of(wide ? 1 : per_block), 32)};
   node.argument_bytes = 40;
-}
-
-std::string copy_entry(const PlanNode& node, const DataTypeInfo& type) {
-  const bool wide = is_wide(node.arguments[0], node.arguments[1], type, *node.arguments[1].extent);
   return fmt::format("rondo_builtin::copy<{}>", wide ? 16 : word_bytes(type));
 }
 
-void make_fill(PlanNode& node, const DeviceProperties& device, const DataTypeInfo& type, PlanArgument to,
-               PlanArgument value) {
+std::string make_fill(PlanNode& node, const DeviceProperties& device, const DataTypeInfo& type,
+                      PlanArgument to, PlanArgument value) {
   to.offset = 0;
-  to.reads = false;
   value.offset = 8;
   Value count = *to.extent;
   set_shape(node, device, count);
@@ -80,19 +74,18 @@ void make_fill(PlanNode& node, const DeviceProperties& device, const DataTypeInf
   const std::size_t count_offset = 8 + std::max<std::size_t>(type.block_bytes, 8);
   node.arguments = {std::move(to), std::move(value), integer(std::move(count), count_offset)};
   node.argument_bytes = count_offset + 8;
-}
-
-std::string fill_entry(const DataTypeInfo& type) {
   return fmt::format("rondo_builtin::fill<{}>", type.block_bytes);
 }
 
-void make_publish(PlanNode& node, const Plan& plan) {
+std::string make_publish(PlanNode& node, const Plan& plan) {
   node.is_builtin = true;
   node.block[0] = Value::of(std::min<std::int64_t>(plan.slots, 256));
   node.arguments.resize(plan.slots + 1);
+  PlanArgument& target = node.arguments.back();
   for (std::uint32_t i = 0; i < plan.params.size(); ++i) {
     const PlanParam& param = plan.params[i];
     if (!param.slot) continue;
+    if (*param.slot == 0) target.param = i;  // the first slot is where all of them begin
     PlanArgument& argument = node.arguments[*param.slot];
     argument.type = param.info.type;
     argument.offset = *param.slot * slot_bytes;
@@ -104,16 +97,10 @@ void make_publish(PlanNode& node, const Plan& plan) {
       argument.value.operands = {{true, i}};
     }
   }
-  PlanArgument& target = node.arguments.back();
   target.kind = PlanArgument::Kind::slot;
   target.offset = plan.slots * slot_bytes;
-  target.reads = false;
-  for (std::uint32_t i = 0; i < plan.params.size(); ++i) {
-    if (plan.params[i].slot == std::uint32_t{0}) target.param = i;
-  }
   node.argument_bytes = target.offset + 8;
+  return fmt::format("rondo_builtin::publish<{}>", plan.slots);
 }
-
-std::string publish_entry(std::uint32_t slots) { return fmt::format("rondo_builtin::publish<{}>", slots); }
 
 }  // namespace rondo

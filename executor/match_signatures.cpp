@@ -62,7 +62,6 @@ class Matcher {
              "const";
     }
     argument.writes = !parameter.is_const;
-    argument.reads = argument.access != Access::write;
     if (argument.writes && !is_slot && plan_.buffers[argument.buffer].info.role == Role::weight) {
       return fmt::format(
           "\"{}\" is a weight, which no kernel may write, and the parameter is a pointer to non-const",

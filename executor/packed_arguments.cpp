@@ -22,8 +22,9 @@ bool depends_on_steps(const PlanArgument& argument) noexcept {
 }  // namespace
 
 PackedArguments::PackedArguments(const Plan& plan, const DeviceProperties& device,
-                                 std::vector<FunctionInfo> functions)
-    : plan_(plan), device_(device), functions_(std::move(functions)) {
+                                 std::span<const FunctionInfo> functions,
+                                 std::span<const DevicePointer> buffers, DevicePointer slots)
+    : plan_(plan), device_(device), functions_(functions), buffers_(buffers), slots_(slots) {
   std::size_t bytes = 0;
   for (const PlanNode& plan_node : plan.nodes) {
     Node node{.begin = bytes,
@@ -46,11 +47,6 @@ PackedArguments::PackedArguments(const Plan& plan, const DeviceProperties& devic
   }
   current_.resize(bytes);
   next_.resize(bytes);
-}
-
-void PackedArguments::set_addresses(std::span<const DevicePointer> buffers, DevicePointer slots) noexcept {
-  buffers_.assign(buffers.begin(), buffers.end());
-  slots_ = slots;
 }
 
 Status PackedArguments::refuse(ExpressionFault fault, std::uint32_t node,

@@ -36,10 +36,10 @@ struct StagingFault {
 
 class PackedArguments {
  public:
-  PackedArguments(const Plan& plan, const DeviceProperties& device, std::vector<FunctionInfo> functions);
-
-  // Where pointers point now; `buffers` by buffer index.
-  void set_addresses(std::span<const DevicePointer> buffers, DevicePointer slots) noexcept;
+  // `functions` by kernel; `buffers`, by buffer, is where pointers point when they are staged: it outlives
+  // this object, and may change.
+  PackedArguments(const Plan& plan, const DeviceProperties& device, std::span<const FunctionInfo> functions,
+                  std::span<const DevicePointer> buffers, DevicePointer slots);
 
   // Computes `node`'s next state from the params' values (by param index). Never allocates. On a failure the
   // next state is undefined, the current one untouched, and fault() says why.
@@ -81,12 +81,12 @@ class PackedArguments {
 
   const Plan& plan_;
   const DeviceProperties& device_;
-  std::vector<FunctionInfo> functions_;  // by kernel
+  std::span<const FunctionInfo> functions_;
   std::vector<Node> nodes_;
   std::vector<std::uint32_t> dynamic_;  // positions of the arguments that depend on step params, node by node
   std::vector<std::byte> current_, next_;
-  std::vector<DevicePointer> buffers_;
-  DevicePointer slots_ = 0;
+  std::span<const DevicePointer> buffers_;
+  DevicePointer slots_;
   StagingFault fault_;
 };
 

@@ -57,11 +57,11 @@ class KernelTable {
                       .hint = fmt::format("Declared: {}.", fmt::join(names, ", "))};
     }
     const Declared& kernel = found->second;
-    rtc::CompileRequest& unit = plan_.units[unit_of(kernel)];
+    const std::size_t unit = unit_of(kernel);
     const auto index = static_cast<std::uint32_t>(plan_.kernels.size());
     plan_.kernels.push_back({.name = name,
-                             .unit = static_cast<std::uint32_t>(&unit - plan_.units.data()),
-                             .entry = entry_of(unit, kernel.entry),
+                             .unit = static_cast<std::uint32_t>(unit),
+                             .entry = entry_of(plan_.units[unit], kernel.entry),
                              .pointer = kernel.declaration->pointer});
     used_.emplace(name, index);
     return index;
@@ -167,7 +167,7 @@ class Unroller {
     try {
       kernels_.declare(scope_);
     } catch (const Complaint& complaint) {
-      complaints_.add(complaint.pointer, complaint.message, complaint.hint, complaint.offset);
+      complaints_.add(complaint);
     }
     complaints_.throw_if_any();
     unroll(schedule_.ops);
@@ -182,7 +182,7 @@ class Unroller {
         if (op.when && scope_.constant(op.when->value, op.when->pointer) == 0) continue;
         std::visit([&](const auto& what) { add(op, what); }, op.what);
       } catch (const Complaint& complaint) {
-        complaints_.add(complaint.pointer, complaint.message, complaint.hint, complaint.offset);
+        complaints_.add(complaint);
         // The same few places again and again, round a loop.
         if (++caught_ > most_caught) complaints_.throw_if_any();
       }
@@ -214,31 +214,26 @@ class Unroller {
                 {.place = schedule_.place(op.pointer), .message = std::move(why), .hint = ""});
   }
 
-  PlanNode& new_node(const Op& op, const std::string& label) {
+  void append(PlanNode node, const Op& op, const std::string& label) {
     if (plan_.nodes.size() >= most_nodes) {
       give_up(op, fmt::format("the schedule unrolls to more than {} nodes", most_nodes));
     }
-    PlanNode& node = plan_.nodes.emplace_back();
     for (const std::string& loop : labels_) node.label += loop + "/";
     node.label += op.label ? *op.label : label;
     node.pointer = op.pointer;
-    return node;
+    plan_.nodes.push_back(std::move(node));
   }
 
   void add(const Op& op, const KernelOp& what) {
     const std::string name = scope_.interpolate(what.kernel);
-    const std::uint32_t kernel = kernels_.use(name, what.kernel.pointer);
     PlanNode node;
-    node.kernel = kernel;
-    for (std::size_t i = 0; i < what.grid.size() && i < 3; ++i) node.grid[i] = scope_.value(what.grid[i]);
-    for (std::size_t i = 0; i < what.block.size() && i < 3; ++i) node.block[i] = scope_.value(what.block[i]);
+    node.kernel = kernels_.use(name, what.kernel.pointer);
+    for (std::size_t i = 0; i < what.grid.size(); ++i) node.grid[i] = scope_.value(what.grid[i]);
+    for (std::size_t i = 0; i < what.block.size(); ++i) node.block[i] = scope_.value(what.block[i]);
     if (what.shared) node.shared = scope_.value(*what.shared);
     for (const Argument& argument : what.args) node.arguments.push_back(this->argument(argument));
     check_shape(what, node);
-    PlanNode& added = new_node(op, name);
-    node.label = std::move(added.label);
-    node.pointer = std::move(added.pointer);
-    added = std::move(node);
+    append(std::move(node), op, name);
   }
 
   void check_shape(const KernelOp& what, const PlanNode& node) const {
@@ -318,8 +313,7 @@ class Unroller {
       argument.buffer = *buffer;
       return;
     }
-    if (const std::uint32_t* param = scope_.param(plain);
-        param != nullptr && info(plan_.params[*param].info.type).is_float) {
+    if (const std::uint32_t* param = scope_.float_param(plain)) {
       argument.kind = PlanArgument::Kind::float_param;
       argument.param = *param;
       return;
@@ -342,7 +336,7 @@ class Unroller {
     check_range(argument, pointer);
   }
 
-  // As far as the range is fixed; the rest is checked at each launch (staging.cpp).
+  // As far as the range is fixed; the rest is checked at each launch (packed_arguments.cpp).
   void check_range(const PlanArgument& argument, const std::string& pointer) const {
     const PlanBuffer& buffer = plan_.buffers[argument.buffer];
     const auto elements = static_cast<std::int64_t>(buffer.elements);
@@ -382,9 +376,10 @@ class Unroller {
                                  name(source.info.type), target.info.name, name(target.info.type))};
     }
     const Value count = copy_count(op, from, to);
-    PlanNode& node = new_node(op, "copy");
-    make_copy(node, device_, source.type(), std::move(from), std::move(to), count);
-    node.kernel = kernels_.use_builtin(copy_entry(plan_.nodes.back(), source.type()));
+    PlanNode node;
+    node.kernel =
+        kernels_.use_builtin(make_copy(node, device_, source.type(), std::move(from), std::move(to), count));
+    append(std::move(node), op, "copy");
   }
 
   // How many elements a copy moves: the extent that either side gives, else all of the source from its offset
@@ -450,9 +445,10 @@ class Unroller {
     }
     if (!to.extent) to.extent = Value::of(static_cast<std::int64_t>(buffer.elements) - to.value.fixed);
     PlanArgument value = fill_value(what.value, buffer);
-    PlanNode& node = new_node(op, "fill");
-    make_fill(node, device_, buffer.type(), std::move(to), std::move(value));
-    node.kernel = kernels_.use_builtin(fill_entry(buffer.type()));
+    PlanNode node;
+    node.kernel =
+        kernels_.use_builtin(make_fill(node, device_, buffer.type(), std::move(to), std::move(value)));
+    append(std::move(node), op, "fill");
   }
 
   PlanArgument fill_value(const PlacedNumber& number, const PlanBuffer& buffer) const {
@@ -462,8 +458,7 @@ class Unroller {
     if (const auto* literal = std::get_if<double>(&number.value)) {
       value.kind = PlanArgument::Kind::literal;
       value.literal = *literal;
-    } else if (const std::uint32_t* param = scope_.param(std::get<Expression>(number.value).text());
-               param != nullptr && info(plan_.params[*param].info.type).is_float) {
+    } else if (const std::uint32_t* param = scope_.float_param(std::get<Expression>(number.value).text())) {
       value.kind = PlanArgument::Kind::float_param;
       value.param = *param;
     } else {
@@ -494,9 +489,8 @@ class Unroller {
 
   void add_publish() {
     PlanNode node;
-    make_publish(node, plan_);
+    node.kernel = kernels_.use_builtin(make_publish(node, plan_));
     node.label = "publish slots";
-    node.kernel = kernels_.use_builtin(publish_entry(plan_.slots));
     if (node.argument_bytes > device_.max_argument_bytes) {
       throw Error(ErrorCode::bad_schedule,
                   fmt::format("{} slots take {} bytes of kernel arguments; this device has {}", plan_.slots,

@@ -73,8 +73,8 @@ struct PlanArgument {
   Access access = Access::by_signature;
   DataType type = DataType::u64;  // as it is packed; set from the signature (pointers: u64)
   std::uint32_t param = 0, buffer = 0;
-  std::size_t offset = 0;            // in the packed buffer; set from the signature
-  bool reads = true, writes = true;  // pointers; set from the signature and `access`
+  std::size_t offset = 0;  // in the packed buffer; set from the signature
+  bool writes = true;      // pointers: the pointee is not const; set from the signature
   Value value;
   std::optional<Value> extent;
   double literal = 0;

@@ -12,22 +12,6 @@ namespace {
 // Far above what anyone means and far below what would exhaust memory while planning.
 constexpr std::int64_t largest_family = 1 << 20;
 
-Role role_of(BufferRole role) {
-  switch (role) {
-    case BufferRole::input:
-      return Role::input;
-    case BufferRole::output:
-      return Role::output;
-    case BufferRole::weight:
-      return Role::weight;
-    case BufferRole::state:
-      return Role::state;
-    case BufferRole::temporary:
-      return Role::temporary;
-  }
-  return Role::temporary;
-}
-
 class BufferResolver {
  public:
   BufferResolver(Plan& plan, const Schedule& schedule, const DeviceProperties& device,
@@ -40,7 +24,7 @@ class BufferResolver {
       try {
         for_each_member(scope_, declaration.family, [&] { add(declaration); });
       } catch (const Complaint& complaint) {
-        complaints_.add(complaint.pointer, complaint.message, complaint.hint, complaint.offset);
+        complaints_.add(complaint);
       }
     }
     complaints_.throw_if_any();
@@ -51,7 +35,7 @@ class BufferResolver {
     PlanBuffer buffer;
     buffer.pointer = declaration.pointer;
     buffer.info.name = scope_.interpolate(declaration.name);
-    buffer.info.role = role_of(declaration.role);
+    buffer.info.role = declaration.role;
     for (const PlacedExpression& extent : declaration.shape) buffer.info.shape.push_back(dimension(extent));
     if (declaration.type) buffer.info.type = *declaration.type;
     if (buffer.info.role == Role::weight) find_tensor(declaration, buffer);
@@ -205,9 +189,9 @@ class BufferResolver {
 double constant_number(const Scope& scope, const Plan& plan, const PlacedNumber& number) {
   if (const auto* real = std::get_if<double>(&number.value)) return *real;
   const Expression& expression = std::get<Expression>(number.value);
-  if (const std::uint32_t* index = scope.param(expression.text())) {
+  if (const std::uint32_t* index = scope.float_param(expression.text())) {
     const ParamInfo& param = plan.params[*index].info;
-    if (info(param.type).is_float && !param.is_step) return param.real;
+    if (!param.is_step) return param.real;
   }
   return static_cast<double>(scope.constant(expression, number.pointer));
 }

@@ -31,7 +31,7 @@ class ParamResolver {
       } catch (const Complaint& complaint) {
         // An empty one: something that this constant depends on has complained already.
         if (!complaint.message.empty()) {
-          complaints_.add(complaint.pointer, complaint.message, complaint.hint, complaint.offset);
+          complaints_.add(complaint);
         }
       }
     }
@@ -194,11 +194,9 @@ class ParamResolver {
     const Expression& expression = std::get<Expression>(number.value);
     resolve_variables(expression);
     // A float constant named alone.
-    if (expression.variables().size() == 1 && expression.variables()[0] == expression.text()) {
-      if (const std::uint32_t* index = scope_.param(expression.text())) {
-        const ParamInfo& param = plan_.params[*index].info;
-        if (info(param.type).is_float && !param.is_step) return param.real;
-      }
+    if (const std::uint32_t* index = scope_.float_param(expression.text())) {
+      const ParamInfo& param = plan_.params[*index].info;
+      if (!param.is_step) return param.real;
     }
     return scope_.constant(expression, number.pointer);
   }
@@ -284,10 +282,10 @@ void resolve_params(Plan& plan, const Schedule& schedule, const DeviceProperties
   for (const Requirement& requirement : schedule.requirements) {
     try {
       if (scope.constant(requirement.that.value, requirement.that.pointer) == 0) {
-        complaints.add(requirement.that.pointer, requirement.otherwise);
+        complaints.add(Complaint{.pointer = requirement.that.pointer, .message = requirement.otherwise});
       }
     } catch (const Complaint& complaint) {
-      complaints.add(complaint.pointer, complaint.message, complaint.hint, complaint.offset);
+      complaints.add(complaint);
     }
   }
   complaints.throw_if_any();

@@ -17,6 +17,7 @@
 #include "expression.h"
 #include "rondo/data_type.h"
 #include "rondo/error.h"
+#include "rondo/role.h"
 
 namespace rondo {
 
@@ -65,15 +66,13 @@ struct RandomFill {
 };
 using BufferFill = std::variant<PlacedNumber, RandomFill>;
 
-enum class BufferRole : std::uint8_t { input, output, weight, state, temporary };
-
 struct BufferDeclaration {
   Template name;                       // a family where it contains `{…}`
   std::optional<ForClause> family;
   std::optional<DataType> type;        // nullopt: the tensor's own (weights only)
   std::vector<PlacedExpression> shape; // empty with shape_from_tensor: the tensor's own (weights only)
   bool shape_from_tensor = false;
-  BufferRole role = BufferRole::temporary;
+  Role role = Role::temporary;
   std::vector<Template> tensors;       // weights: the first of these that the file has
   std::optional<Placed<std::string>> file;  // weights: a file of its own, beside the schedule
   std::optional<BufferFill> fill;

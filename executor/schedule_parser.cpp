@@ -31,12 +31,12 @@ class LoopScope {
   bool is_pushed_;
 };
 
-std::optional<BufferRole> parse_role(const std::string& name) {
-  if (name == "input") return BufferRole::input;
-  if (name == "output") return BufferRole::output;
-  if (name == "weight") return BufferRole::weight;
-  if (name == "state") return BufferRole::state;
-  if (name == "temporary") return BufferRole::temporary;
+constexpr Role roles[] = {Role::input, Role::output, Role::weight, Role::state, Role::temporary};
+
+std::optional<Role> parse_role(const std::string& text) {
+  for (const Role role : roles) {
+    if (text == name(role)) return role;
+  }
   return std::nullopt;
 }
 
@@ -333,7 +333,8 @@ void ScheduleParser::buffer(const std::string& name, const Node& node) {
   const auto role_text = role_node ? reader_.text(*role_node, "a role (a string)") : std::nullopt;
   const auto role = role_text ? parse_role(*role_text) : std::nullopt;
   if (role_text && !role) {
-    const std::vector<std::string> known = {"input", "output", "weight", "state", "temporary"};
+    std::vector<std::string> known;
+    for (const Role one : roles) known.push_back(rondo::name(one));
     reader_.report(role_node->pointer,
                    fmt::format("unknown role \"{}\".{}", *role_text, suggest(*role_text, known)),
                    fmt::format("Known: {}.", fmt::join(known, ", ")));
@@ -355,8 +356,8 @@ void ScheduleParser::buffer(const std::string& name, const Node& node) {
   }
   if (!role) return;
   buffer.role = *role;
-  buffer.shape_from_tensor = *role == BufferRole::weight && !shape;
-  if (*role != BufferRole::weight) {
+  buffer.shape_from_tensor = *role == Role::weight && !shape;
+  if (*role != Role::weight) {
     for (const char* key : {"type", "shape"}) {
       if (!Reader::member(*object, node.pointer, key)) {
         reader_.report(node.pointer,
@@ -373,7 +374,7 @@ void ScheduleParser::buffer(const std::string& name, const Node& node) {
 void ScheduleParser::buffer_weight(const JsonObject& object, BufferDeclaration& buffer) {
   const auto tensor = Reader::member(object, buffer.pointer, "tensor");
   const auto file = Reader::member(object, buffer.pointer, "file");
-  if (buffer.role != BufferRole::weight) {
+  if (buffer.role != Role::weight) {
     for (const auto& node : {tensor, file}) {
       if (node)
         reader_.report(node->pointer, "only a buffer of the role weight is read from a file", "", 0,
@@ -402,12 +403,12 @@ void ScheduleParser::buffer_weight(const JsonObject& object, BufferDeclaration& 
 }
 
 void ScheduleParser::buffer_fill(const Node& node, BufferDeclaration& buffer) {
-  if (buffer.role == BufferRole::weight) {
+  if (buffer.role == Role::weight) {
     reader_.report(node.pointer, "a buffer of the role weight has its values from its tensor, and no fill",
                    "", 0, JsonPart::key);
     return;
   }
-  if (buffer.role == BufferRole::temporary) {
+  if (buffer.role == Role::temporary) {
     reader_.report(node.pointer,
                    "a temporary shares its memory with others, and an initial fill would not last",
                    "Put {\"fill\": …, \"value\": …} in \"ops\", or use the role state.", 0, JsonPart::key);

@@ -16,9 +16,10 @@ void Complaints::add(Diagnostic diagnostic) {
   if (!known) diagnostics_.push_back(std::move(diagnostic));
 }
 
-void Complaints::add(const std::string& pointer, std::string message, std::string hint, std::size_t offset) {
-  add(Diagnostic{
-      .place = schedule_.place(pointer, offset), .message = std::move(message), .hint = std::move(hint)});
+void Complaints::add(const Complaint& complaint) {
+  add(Diagnostic{.place = schedule_.place(complaint.pointer, complaint.offset),
+                 .message = complaint.message,
+                 .hint = complaint.hint});
 }
 
 void Complaints::throw_if_any(ErrorCode code) {
@@ -61,6 +62,11 @@ const std::uint32_t* Scope::buffer(const std::string& name) const {
 const std::uint32_t* Scope::param(const std::string& name) const {
   const auto found = plan_.param_index.find(name);
   return found == plan_.param_index.end() ? nullptr : &found->second;
+}
+
+const std::uint32_t* Scope::float_param(const std::string& name) const {
+  const std::uint32_t* index = param(name);
+  return index != nullptr && info(plan_.params[*index].info.type).is_float ? index : nullptr;
 }
 
 std::vector<std::string> Scope::names() const {

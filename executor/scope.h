@@ -14,12 +14,20 @@
 
 namespace rondo {
 
+// A complaint on its way to Complaints: `offset` bytes into the string at `pointer`.
+struct Complaint {
+  std::string pointer;
+  std::string message;
+  std::string hint = {};
+  std::size_t offset = 0;
+};
+
 // Gathers the diagnostics of many places, so that all are reported; one for each place, however often a loop
 // comes by.
 class Complaints {
  public:
   explicit Complaints(const Schedule& schedule) : schedule_(schedule) {}
-  void add(const std::string& pointer, std::string message, std::string hint = {}, std::size_t offset = 0);
+  void add(const Complaint& complaint);
   void add(Diagnostic diagnostic);
   bool empty() const noexcept { return diagnostics_.empty(); }
   std::size_t size() const noexcept { return diagnostics_.size(); }
@@ -28,14 +36,6 @@ class Complaints {
  private:
   const Schedule& schedule_;
   std::vector<Diagnostic> diagnostics_;
-};
-
-// A complaint on its way to Complaints: `offset` bytes into the string at `pointer`.
-struct Complaint {
-  std::string pointer;
-  std::string message;
-  std::string hint = {};
-  std::size_t offset = 0;
 };
 
 class Scope {
@@ -54,7 +54,8 @@ class Scope {
   std::int64_t constant(const Expression& expression, const std::string& pointer) const;
   const std::uint32_t* buffer(const std::string& name) const;  // nullptr: none of that name
   const std::uint32_t* param(const std::string& name) const;
-  std::vector<std::string> names() const;  // for suggestions
+  const std::uint32_t* float_param(const std::string& name) const;  // nullptr also for one of an integer type
+  std::vector<std::string> names() const;                           // for suggestions
 
  private:
   std::string resolve(std::string_view inner, const std::string& pointer) const;

@@ -30,22 +30,6 @@ std::uint32_t index_of(std::string_view name, const std::unordered_map<std::stri
 
 }  // namespace
 
-const char* name(Role role) noexcept {
-  switch (role) {
-    case Role::input:
-      return "input";
-    case Role::output:
-      return "output";
-    case Role::weight:
-      return "weight";
-    case Role::state:
-      return "state";
-    case Role::temporary:
-      return "temporary";
-  }
-  return "";
-}
-
 Session::Session(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
@@ -275,7 +259,6 @@ Status Session::unbind(BufferHandle buffer) noexcept {
 void Session::State::point(std::uint32_t buffer, DevicePointer address) noexcept {
   if (addresses[buffer] == address) return;
   addresses[buffer] = address;
-  arguments->set_addresses(addresses, slots_memory.get());
   for (const std::uint32_t node : nodes_of_buffer[buffer]) {
     arguments->touch(node);
     mark(node);

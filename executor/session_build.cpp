@@ -22,15 +22,17 @@ double milliseconds_since(Clock::time_point start) {
 
 std::vector<rtc::Binary> compile(const Plan& plan, const Schedule& schedule, Device& device,
                                  const SessionOptions& options) {
-  rtc::BinaryCache cache(options.cache_directory);
+  std::optional<rtc::BinaryCache> cache;
+  if (options.use_cache) cache.emplace(options.cache_directory);
   const unsigned threads = options.compile_threads != 0 ? options.compile_threads
                                                         : std::max(1u, std::thread::hardware_concurrency());
   const auto progress = [&](std::size_t done, std::size_t total) {
     if (options.progress) options.progress("compiling kernels", done, total);
   };
   try {
-    auto binaries = rtc::compile_all(device.compiler(), &cache, plan.units, threads, progress);
-    if (const std::string problem = cache.problem(); !problem.empty() && options.notice)
+    auto binaries =
+        rtc::compile_all(device.compiler(), cache ? &*cache : nullptr, plan.units, threads, progress);
+    if (const std::string problem = cache ? cache->problem() : ""; !problem.empty() && options.notice)
       options.notice(problem);
     return binaries;
   } catch (const Error& error) {
@@ -89,7 +91,7 @@ Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const Sessi
   upload_weights(options);
   check(apply_fills(stream.get()), "filling the buffers");
   index_nodes();
-  arguments.emplace(plan, driver.properties(), function_infos);
+  arguments.emplace(plan, driver.properties(), function_infos, addresses, slots_memory.get());
   accept_first_state();
   if (mode == Mode::graph) {
     graph.emplace(driver, plan, schedule, functions, *arguments);
@@ -140,16 +142,15 @@ void Session::State::load_modules(const std::vector<rtc::Binary>& binaries) {
     }
   }
   // The largest dynamic shared memory that any node of a kernel may ask for.
+  std::vector<std::size_t> most(functions.size());
+  for (const PlanNode& node : plan.nodes) {
+    const std::size_t limit =
+        driver.properties().max_shared_bytes - function_infos[node.kernel].static_shared_bytes;
+    const std::size_t asked = node.shared.is_fixed() ? static_cast<std::size_t>(node.shared.fixed) : limit;
+    most[node.kernel] = std::max(most[node.kernel], std::min(asked, limit));
+  }
   for (std::size_t k = 0; k < functions.size(); ++k) {
-    std::size_t most = 0;
-    for (const PlanNode& node : plan.nodes) {
-      if (node.kernel != k) continue;
-      const std::size_t limit = driver.properties().max_shared_bytes - function_infos[k].static_shared_bytes;
-      most =
-          std::max(most, node.shared.is_fixed() ? std::min(static_cast<std::size_t>(node.shared.fixed), limit)
-                                                : limit);
-    }
-    if (most > 0) driver.allow_dynamic_shared(functions[k], most);
+    if (most[k] > 0) driver.allow_dynamic_shared(functions[k], most[k]);
   }
 }
 
@@ -166,12 +167,10 @@ void Session::State::allocate(const Arena& arena) {
       info.readable = false;
     } else if (buffer.same_as) {
       own_addresses.push_back(own_addresses[*buffer.same_as]);
-      info.readable = true;
     } else {
       memory[i] = OwnedMemory(driver, driver.allocate(buffer.info.bytes));
       own_addresses.push_back(memory[i].get());
       summary.buffer_bytes += buffer.info.bytes;
-      info.readable = true;
     }
     buffers.push_back(std::move(info));
   }
@@ -230,17 +229,12 @@ void Session::State::index_nodes() {
 }
 
 void Session::State::accept_first_state() {
-  arguments->set_addresses(addresses, slots_memory.get());
   for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) mark(i);
   const Status status = stage_marked();
   if (!status.ok()) {
     throw Error(ErrorCode::bad_schedule, staging_diagnostic(status, "with the params' initial values, ", ""));
   }
-  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
-    arguments->accept(i);
-    is_marked[i] = false;
-  }
-  marked.clear();
+  check(apply_marked(), "accepting the first state");  // there is no graph yet to be told
 }
 
 namespace {

@@ -28,7 +28,6 @@ class PlanBuilder {
   struct Use {
     std::uint32_t buffer;
     bool writes;
-    bool reads = true;
     std::optional<std::int64_t> offset = {}, extent = {};
   };
 
@@ -39,7 +38,6 @@ class PlanBuilder {
       argument.kind = PlanArgument::Kind::buffer;
       argument.buffer = use.buffer;
       argument.writes = use.writes;
-      argument.reads = use.reads;
       if (use.offset) argument.value = Value::of(*use.offset);
       if (use.extent) argument.extent = Value::of(*use.extent);
       node.arguments.push_back(argument);
@@ -73,10 +71,10 @@ TEST(Dependencies, AReaderWaitsForTheWriterAndAWriterForTheReaders) {
 TEST(Dependencies, RangesThatDoNotTouchAreIndependent) {
   PlanBuilder builder;
   const auto x = builder.buffer(100);
-  builder.node({{x, true, true, 0, 50}});
-  builder.node({{x, true, true, 50, 50}});
-  builder.node({{x, false, true, 49, 2}});
-  builder.node({{x, true, true, 50, {}}});  // no extent: all of it
+  builder.node({{x, true, 0, 50}});
+  builder.node({{x, true, 50, 50}});
+  builder.node({{x, false, 49, 2}});
+  builder.node({{x, true, 50, {}}});  // no extent: all of it
   builder.find();
   EXPECT_THAT(builder.dependencies(1), IsEmpty());
   EXPECT_THAT(builder.dependencies(2), ElementsAre(0, 1));
@@ -109,9 +107,8 @@ TEST(Dependencies, OfRandomPlansOrderEveryHazardAndNothingTwice) {
                  other = static_cast<std::uint32_t>(random() % 4);
       const std::size_t begin = random() % 16, extent = 1 + random() % (16 - begin);
       const bool writes = random() % 3 == 0;
-      builder.node(
-          {{buffer, writes, true, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(extent)},
-           {other, false}});
+      builder.node({{buffer, writes, static_cast<std::int64_t>(begin), static_cast<std::int64_t>(extent)},
+                    {other, false}});
       touches.push_back({{buffer, begin, begin + extent, writes}, {other, 0, 16, false}});
     }
     builder.find();
@@ -144,9 +141,9 @@ TEST(Arena, GivesMemoryOfWhatIsDoneToWhatComesNext) {
   PlanBuilder builder;
   const auto a = builder.buffer(64, Role::temporary), b = builder.buffer(64, Role::temporary),
              c = builder.buffer(64, Role::temporary);
-  builder.node({{a, true, false}});
-  builder.node({{a, false}, {b, true, false}});
-  builder.node({{b, false}, {c, true, false}});
+  builder.node({{a, true}});
+  builder.node({{a, false}, {b, true}});
+  builder.node({{b, false}, {c, true}});
   const Arena arena = place_temporaries(builder.plan);
   EXPECT_EQ(arena.bytes, 512u);
   EXPECT_EQ(arena.offsets[a], 0u);

@@ -131,7 +131,7 @@ TEST(Schedule, KeepsWhatTheFileSays) {
   EXPECT_EQ(schedule.requirements[0].otherwise, "rope scaling is not supported yet");
 
   const BufferDeclaration& x = schedule.buffers[0];
-  EXPECT_EQ(x.role, BufferRole::input);
+  EXPECT_EQ(x.role, Role::input);
   EXPECT_EQ(std::get<RandomFill>(*x.fill).seed, 1u);
   const BufferDeclaration& wq = schedule.buffers[2];
   EXPECT_EQ(wq.name.value, "wq.{layer}");

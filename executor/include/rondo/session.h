@@ -8,8 +8,8 @@
 //       if (auto status = session.launch(); !status.ok()) throw session.error(status);
 //     }
 //
-// Building throws rondo::Error. set, bind and launch return a Status; on our side of the driver they allocate nothing, take no lock
-// and look up no name. A session is used by one thread at a time.
+// Building throws rondo::Error. set, bind and launch return a Status; on our side of the driver they allocate
+// nothing, take no lock and look up no name. A session is used by one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,7 @@
 
 #include "rondo/data_type.h"
 #include "rondo/error.h"
+#include "rondo/role.h"
 #include "rondo/status.h"
 #include "rondo/weights.h"
 
@@ -45,6 +46,7 @@ struct SessionOptions {
   // Every buffer gets an allocation of its own, temporaries too: memory checkers then see overruns, and
   // `read` works on all.
   bool separate_buffers = false;
+  bool use_cache = true;  // false: every kernel is compiled anew, and none is kept
   std::optional<std::filesystem::path> cache_directory;  // nullopt: the default, see rtc/cache.h
   unsigned compile_threads = 0;                          // 0: as many as there are processors
   // Long steps report here: what is being done, how much of how much. Called from the building thread or,
@@ -69,9 +71,6 @@ struct ParamInfo {
   double real = 0;                         // of a float param
   std::int64_t smallest = 0, largest = 0;  // what `set` accepts, inclusive; integer params only
 };
-
-enum class Role : std::uint8_t { input, output, weight, state, temporary };
-const char* name(Role role) noexcept;
 
 struct BufferInfo {
   std::string name;
