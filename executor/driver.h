@@ -76,6 +76,9 @@ class Driver {
   virtual void destroy_event(EventHandle event) noexcept = 0;
   virtual Status record(EventHandle event, StreamHandle stream) noexcept = 0;
   virtual Status synchronize_event(EventHandle event) noexcept = 0;
+  // Work queued in `stream` from now on waits for the event's latest record; for nothing where there is none. The event may be
+  // destroyed, and recorded again, after the call.
+  virtual Status wait(StreamHandle stream, EventHandle event) noexcept = 0;
   // Milliseconds of device time between two recorded and completed events.
   virtual Status elapsed_ms(EventHandle from, EventHandle to, float* milliseconds) noexcept = 0;
   // Calls function(data) on a thread of the driver's when all earlier work of the stream is done; later work waits for it.

@@ -99,63 +99,64 @@ struct KernelNodeParameters {
 // Every function that is called: its exact name in the library (an unsuffixed name is an old interface where
 // a suffixed one exists), the CUDA version whose driver first has it, whether Rondo can do without it, and
 // its parameters.
-#define RONDO_CUDA_FUNCTIONS(F)                                                                              \
-  F(cuInit, 2000, required, (unsigned flags))                                                                \
-  F(cuDriverGetVersion, 2020, required, (int* version))                                                      \
-  F(cuGetErrorName, 6000, required, (Result result, const char** name))                                      \
-  F(cuDeviceGetCount, 2000, required, (int* count))                                                          \
-  F(cuDeviceGet, 2000, required, (Device * device, int ordinal))                                             \
-  F(cuDeviceGetName, 2000, required, (char* name, int bytes, Device device))                                 \
-  F(cuDeviceTotalMem_v2, 3020, required, (std::size_t * bytes, Device device))                               \
-  F(cuDeviceGetAttribute, 2000, required, (int* value, DeviceAttribute attribute, Device device))            \
-  F(cuDevicePrimaryCtxRetain, 7000, required, (Context * context, Device device))                            \
-  F(cuDevicePrimaryCtxRelease_v2, 11000, required, (Device device))                                          \
-  F(cuCtxPushCurrent_v2, 4000, required, (Context context))                                                  \
-  F(cuCtxPopCurrent_v2, 4000, required, (Context * context))                                                 \
-  F(cuMemAlloc_v2, 3020, required, (DeviceAddress * address, std::size_t bytes))                             \
-  F(cuMemFree_v2, 3020, required, (DeviceAddress address))                                                   \
-  F(cuMemcpyHtoDAsync_v2, 3020, required,                                                                    \
-    (DeviceAddress to, const void* from, std::size_t bytes, Stream stream))                                  \
-  F(cuMemcpyDtoHAsync_v2, 3020, required, (void* to, DeviceAddress from, std::size_t bytes, Stream stream))  \
-  F(cuMemsetD8Async, 3020, required,                                                                         \
-    (DeviceAddress to, unsigned char value, std::size_t bytes, Stream stream))                               \
-  F(cuPointerGetAttributes, 7000, required,                                                                  \
-    (unsigned count, PointerAttribute * attributes, void** values, DeviceAddress address))                   \
-  F(cuStreamCreate, 2000, required, (Stream * stream, unsigned flags))                                       \
-  F(cuStreamDestroy_v2, 4000, required, (Stream stream))                                                     \
-  F(cuStreamSynchronize, 2000, required, (Stream stream))                                                    \
-  F(cuEventCreate, 2000, required, (Event * event, unsigned flags))                                          \
-  F(cuEventDestroy_v2, 4000, required, (Event event))                                                        \
-  F(cuEventRecord, 2000, required, (Event event, Stream stream))                                             \
-  F(cuEventSynchronize, 2000, required, (Event event))                                                       \
-  F(cuEventElapsedTime, 2000, required, (float* milliseconds, Event from, Event to))                         \
-  F(cuLaunchHostFunc, 10000, required, (Stream stream, HostFunction * function, void* data))                 \
-  F(cuModuleLoadDataEx, 2010, required,                                                                      \
-    (Module * module, const void* image, unsigned option_count, JitOption* options, void** values))          \
-  F(cuModuleUnload, 2000, required, (Module module))                                                         \
-  F(cuModuleGetFunction, 2000, required, (Function * function, Module module, const char* name))             \
-  F(cuFuncGetAttribute, 2020, required, (int* value, FunctionAttribute attribute, Function function))        \
-  F(cuFuncSetAttribute, 9000, required, (Function function, FunctionAttribute attribute, int value))         \
-  F(cuFuncLoad, 12040, optional, (Function function))                                                        \
-  F(cuFuncGetParamInfo, 12040, optional,                                                                     \
-    (Function function, std::size_t index, std::size_t * offset, std::size_t * size))                        \
-  F(cuLaunchKernel, 4000, required,                                                                          \
-    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                 \
-     unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** kernel_parameters,     \
-     void** extra))                                                                                          \
-  F(cuGraphCreate, 10000, required, (Graph * graph, unsigned flags))                                         \
-  F(cuGraphDestroy, 10000, required, (Graph graph))                                                          \
-  F(cuGraphAddKernelNode_v2, 12000, required,                                                                \
-    (Node * node, Graph graph, const Node* dependencies, std::size_t count,                                  \
-     const KernelNodeParameters* parameters))                                                                \
-  F(cuGraphAddDependencies, 10000, required,                                                                 \
-    (Graph graph, const Node* from, const Node* to, std::size_t count))                                      \
-  F(cuGraphInstantiateWithFlags, 11040, required, (Exec * exec, Graph graph, unsigned long long flags))      \
-  F(cuGraphExecDestroy, 10000, required, (Exec exec))                                                        \
-  F(cuGraphUpload, 11010, required, (Exec exec, Stream stream))                                              \
-  F(cuGraphExecKernelNodeSetParams_v2, 12000, required,                                                      \
-    (Exec exec, Node node, const KernelNodeParameters* parameters))                                          \
-  F(cuGraphNodeSetEnabled, 11060, required, (Exec exec, Node node, unsigned enabled))                        \
+#define RONDO_CUDA_FUNCTIONS(F)                                                                             \
+  F(cuInit, 2000, required, (unsigned flags))                                                               \
+  F(cuDriverGetVersion, 2020, required, (int* version))                                                     \
+  F(cuGetErrorName, 6000, required, (Result result, const char** name))                                     \
+  F(cuDeviceGetCount, 2000, required, (int* count))                                                         \
+  F(cuDeviceGet, 2000, required, (Device * device, int ordinal))                                            \
+  F(cuDeviceGetName, 2000, required, (char* name, int bytes, Device device))                                \
+  F(cuDeviceTotalMem_v2, 3020, required, (std::size_t * bytes, Device device))                              \
+  F(cuDeviceGetAttribute, 2000, required, (int* value, DeviceAttribute attribute, Device device))           \
+  F(cuDevicePrimaryCtxRetain, 7000, required, (Context * context, Device device))                           \
+  F(cuDevicePrimaryCtxRelease_v2, 11000, required, (Device device))                                         \
+  F(cuCtxPushCurrent_v2, 4000, required, (Context context))                                                 \
+  F(cuCtxPopCurrent_v2, 4000, required, (Context * context))                                                \
+  F(cuMemAlloc_v2, 3020, required, (DeviceAddress * address, std::size_t bytes))                            \
+  F(cuMemFree_v2, 3020, required, (DeviceAddress address))                                                  \
+  F(cuMemcpyHtoDAsync_v2, 3020, required,                                                                   \
+    (DeviceAddress to, const void* from, std::size_t bytes, Stream stream))                                 \
+  F(cuMemcpyDtoHAsync_v2, 3020, required, (void* to, DeviceAddress from, std::size_t bytes, Stream stream)) \
+  F(cuMemsetD8Async, 3020, required,                                                                        \
+    (DeviceAddress to, unsigned char value, std::size_t bytes, Stream stream))                              \
+  F(cuPointerGetAttributes, 7000, required,                                                                 \
+    (unsigned count, PointerAttribute* attributes, void** values, DeviceAddress address))                   \
+  F(cuStreamCreate, 2000, required, (Stream * stream, unsigned flags))                                      \
+  F(cuStreamDestroy_v2, 4000, required, (Stream stream))                                                    \
+  F(cuStreamSynchronize, 2000, required, (Stream stream))                                                   \
+  F(cuStreamWaitEvent, 3020, required, (Stream stream, Event event, unsigned flags))                        \
+  F(cuEventCreate, 2000, required, (Event * event, unsigned flags))                                         \
+  F(cuEventDestroy_v2, 4000, required, (Event event))                                                       \
+  F(cuEventRecord, 2000, required, (Event event, Stream stream))                                            \
+  F(cuEventSynchronize, 2000, required, (Event event))                                                      \
+  F(cuEventElapsedTime, 2000, required, (float* milliseconds, Event from, Event to))                        \
+  F(cuLaunchHostFunc, 10000, required, (Stream stream, HostFunction * function, void* data))                \
+  F(cuModuleLoadDataEx, 2010, required,                                                                     \
+    (Module * module, const void* image, unsigned option_count, JitOption* options, void** values))         \
+  F(cuModuleUnload, 2000, required, (Module module))                                                        \
+  F(cuModuleGetFunction, 2000, required, (Function * function, Module module, const char* name))            \
+  F(cuFuncGetAttribute, 2020, required, (int* value, FunctionAttribute attribute, Function function))       \
+  F(cuFuncSetAttribute, 9000, required, (Function function, FunctionAttribute attribute, int value))        \
+  F(cuFuncLoad, 12040, optional, (Function function))                                                       \
+  F(cuFuncGetParamInfo, 12040, optional,                                                                    \
+    (Function function, std::size_t index, std::size_t * offset, std::size_t * size))                       \
+  F(cuLaunchKernel, 4000, required,                                                                         \
+    (Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                \
+     unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** kernel_parameters,    \
+     void** extra))                                                                                         \
+  F(cuGraphCreate, 10000, required, (Graph * graph, unsigned flags))                                        \
+  F(cuGraphDestroy, 10000, required, (Graph graph))                                                         \
+  F(cuGraphAddKernelNode_v2, 12000, required,                                                               \
+    (Node * node, Graph graph, const Node* dependencies, std::size_t count,                                 \
+     const KernelNodeParameters* parameters))                                                               \
+  F(cuGraphAddDependencies, 10000, required,                                                                \
+    (Graph graph, const Node* from, const Node* to, std::size_t count))                                     \
+  F(cuGraphInstantiateWithFlags, 11040, required, (Exec * exec, Graph graph, unsigned long long flags))     \
+  F(cuGraphExecDestroy, 10000, required, (Exec exec))                                                       \
+  F(cuGraphUpload, 11010, required, (Exec exec, Stream stream))                                             \
+  F(cuGraphExecKernelNodeSetParams_v2, 12000, required,                                                     \
+    (Exec exec, Node node, const KernelNodeParameters* parameters))                                         \
+  F(cuGraphNodeSetEnabled, 11060, required, (Exec exec, Node node, unsigned enabled))                       \
   F(cuGraphLaunch, 10000, required, (Exec exec, Stream stream))
 
 // The table. An optional function that the driver does not have is null.

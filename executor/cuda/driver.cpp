@@ -75,6 +75,7 @@ class CudaDriver final : public Driver {
   }
   Status record(EventHandle event, StreamHandle stream) noexcept override;
   Status synchronize_event(EventHandle event) noexcept override;
+  Status wait(StreamHandle stream, EventHandle event) noexcept override;
   Status elapsed_ms(EventHandle from, EventHandle to, float* milliseconds) noexcept override;
   Status launch_host_function(StreamHandle stream, void (*call)(void*), void* data) noexcept override;
 
@@ -203,6 +204,11 @@ Status CudaDriver::record(EventHandle event, StreamHandle stream) noexcept {
 Status CudaDriver::synchronize_event(EventHandle event) noexcept {
   RONDO_CUDA_ENTER();
   return RONDO_CUDA(*api_, cuEventSynchronize, native(event));
+}
+
+Status CudaDriver::wait(StreamHandle stream, EventHandle event) noexcept {
+  RONDO_CUDA_ENTER();
+  return RONDO_CUDA(*api_, cuStreamWaitEvent, native(stream), native(event), 0);
 }
 
 Status CudaDriver::elapsed_ms(EventHandle from, EventHandle to, float* milliseconds) noexcept {

@@ -110,6 +110,9 @@ class HostDriver final : public Driver {
     event_of(event).event->wait();
     return {};
   }
+  Status wait(StreamHandle stream, EventHandle event) noexcept override {
+    return stream_of(stream).wait(event_of(event).event);
+  }
   Status elapsed_ms(EventHandle from, EventHandle to, float* milliseconds) noexcept override;
   Status launch_host_function(StreamHandle stream, void (*call)(void*), void* data) noexcept override {
     return stream_of(stream).call(call, data);

@@ -22,9 +22,15 @@ class Event {
     changed_.notify_all();
   }
   // Waits for the records queued so far; at once where there is none, as cuEventSynchronize.
-  void wait() noexcept {
+  void wait() noexcept { wait_for(queued()); }
+  // How many records have been queued, and to wait for that many of them.
+  std::uint64_t queued() noexcept {
+    const std::lock_guard lock(mutex_);
+    return queued_;
+  }
+  void wait_for(std::uint64_t records) noexcept {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this, queued = queued_] { return completed_ >= queued; });
+    changed_.wait(lock, [&] { return completed_ >= records; });
   }
   // False: never recorded, or a record is still queued.
   bool time(std::chrono::steady_clock::time_point& time) noexcept {

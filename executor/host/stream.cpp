@@ -25,7 +25,7 @@ constexpr Status lost_work{
 }  // namespace
 
 struct Stream::Task {
-  enum class Kind { write, read, fill, record, call, kernel, graph };
+  enum class Kind { write, read, fill, record, wait, call, kernel, graph };
   Task* next = nullptr;
   Kind kind = Kind::write;
   std::byte* to = nullptr;
@@ -33,6 +33,7 @@ struct Stream::Task {
   std::size_t bytes = 0;
   std::uint8_t value = 0;
   std::shared_ptr<Event> event;
+  std::uint64_t records = 0;  // of the event, to be waited for
   void (*function)(void*) = nullptr;
   void* data = nullptr;
   const Function* kernel = nullptr;
@@ -146,6 +147,14 @@ Status Stream::record(const std::shared_ptr<Event>& event) noexcept {
   });
 }
 
+Status Stream::wait(const std::shared_ptr<Event>& event) noexcept {
+  return enqueue([&](Task& task) {
+    task.kind = Task::Kind::wait;
+    task.event = event;
+    task.records = event->queued();
+  });
+}
+
 Status Stream::call(void (*function)(void*), void* data) noexcept {
   return enqueue([&](Task& task) {
     task.kind = Task::Kind::call;
@@ -229,6 +238,9 @@ void Stream::execute(Task& task) noexcept {
       return;
     case Task::Kind::record:
       task.event->complete();
+      return;
+    case Task::Kind::wait:
+      task.event->wait_for(task.records);
       return;
     case Task::Kind::call:
       task.function(task.data);

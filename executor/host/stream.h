@@ -29,6 +29,7 @@ class Stream {
   Status read(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
   Status fill(std::byte* to, std::uint8_t value, std::size_t bytes) noexcept;
   Status record(const std::shared_ptr<Event>& event) noexcept;
+  Status wait(const std::shared_ptr<Event>& event) noexcept;
   Status call(void (*function)(void*), void* data) noexcept;
   Status launch(const Function& function, const LaunchShape& shape, const std::byte* arguments,
                 std::size_t bytes) noexcept;

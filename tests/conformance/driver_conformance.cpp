@@ -164,8 +164,8 @@ TEST_P(DriverConformance, AHostFunctionRunsBetweenEarlierAndLaterWork) {
 }
 
 TEST_P(DriverConformance, OneStreamRunsWhileAnotherIsBlocked) {
-  // CUDA orders the work of a stream and does not promise that two run side by side; on an H200 (driver 580) they did not beside a
-  // stream that waits in a host function.
+  // CUDA orders the work of a stream and does not promise that two run side by side; on an H200 (driver 580)
+  // they did not beside a stream that waits in a host function.
   if (driver().properties().backend != "host") GTEST_SKIP() << "a promise of the host driver alone";
   const DevicePointer out = memory(4, 0);
   const StreamHandle other = driver().create_stream();
@@ -193,6 +193,26 @@ TEST_P(DriverConformance, EventsAreReachedInOrder) {
 }
 
 // Launches.
+
+TEST_P(DriverConformance, AStreamWaitsForAnEventOfAnother) {
+  Gate gate;
+  const StreamHandle other = driver().create_stream();
+  const EventHandle event = driver().create_event();
+  const DevicePointer memory_of_both = memory(2 * sizeof(int));
+  ASSERT_TRUE(driver().wait(other, event).ok());  // not recorded yet: nothing to wait for
+  ASSERT_TRUE(gate.close(driver(), stream_).ok());
+  ASSERT_TRUE(launch("store", PackedArguments(memory_of_both, 0, 17)).ok());
+  ASSERT_TRUE(driver().record(event, stream_).ok());
+  ASSERT_TRUE(driver().wait(other, event).ok());
+  driver().destroy_event(event);
+  const PackedArguments arguments(memory_of_both, 1, memory_of_both);
+  ASSERT_TRUE(driver().launch(make_launch("copy_one", arguments), other).ok());
+  gate.open();
+  ASSERT_TRUE(driver().synchronize(other).ok());
+  EXPECT_EQ(read<int>(memory_of_both, 2), (std::vector<int>{17, 17}));
+  EXPECT_FALSE(gate.opened_by_itself());
+  driver().destroy_stream(other);
+}
 
 TEST_P(DriverConformance, ParametersLieWhereTheCompilerSaysTheyDo) {
   for (const char* kernel : kernel_names) {
