@@ -58,6 +58,11 @@ class Driver {
   Driver& operator=(const Driver&) = delete;
 
   virtual const DeviceProperties& properties() const noexcept = 0;
+  // Whether this driver's graphs are known to misbehave in some of its versions, so that they are tried out before they are used
+  // (test_graphs.h).
+  virtual bool graphs_need_a_test() const noexcept { return false; }
+  // After how many node updates an exec is to be replaced by a new one, because updates leak memory; 0: never.
+  virtual std::size_t updates_before_rebuild() const noexcept { return 0; }
 
   // Memory. Addresses are aligned to at least 256 bytes. allocate(0) throws bad_argument.
   virtual DevicePointer allocate(std::size_t bytes) = 0;

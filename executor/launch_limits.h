@@ -25,6 +25,14 @@ inline Status check_launch_limits(const KernelLaunch& launch, const DeviceProper
   if (std::uint64_t{shape.block.x} * shape.block.y * shape.block.z > device.max_threads_per_block) {
     return refuse("the block has more threads than the device's limit");
   }
+  const auto threads = [](std::uint32_t blocks, std::uint32_t block) {
+    return std::uint64_t{blocks} * block;
+  };
+  if (threads(shape.grid.x, shape.block.x) > device.max_threads_on_axis ||
+      threads(shape.grid.y, shape.block.y) > device.max_threads_on_axis ||
+      threads(shape.grid.z, shape.block.z) > device.max_threads_on_axis) {
+    return refuse("a dimension of the grid has more threads than the device's limit");
+  }
   if (shape.shared_bytes > device.max_shared_bytes)
     return refuse("more dynamic shared memory than the device has for a block");
   if (launch.argument_bytes > device.max_argument_bytes)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "rondo/launch_shape.h"
@@ -9,12 +10,13 @@
 namespace rondo {
 
 struct DeviceProperties {
-  std::string backend;       // "cuda" or "host"
-  int ordinal = 0;           // the i of "cuda:i"
+  std::string backend;       // "cuda", "hip" or "host"
+  int ordinal = 0;           // the i of "cuda:i", "hip:i"
   std::string name;          // "NVIDIA H200"; on host the processor's model name
-  std::string architecture;  // what the run-time compiler is asked for: "sm_90"; on host a digest of the CPU's features
-  std::string driver;        // "CUDA driver 13.0 (580.159)"-like, for people
-  int driver_version = 0;    // 13000; 0 on host
+  // What the run-time compiler is asked for: "sm_90", "gfx90a:sramecc+:xnack-"; on host a digest of the CPU's features.
+  std::string architecture;
+  std::string driver;      // "CUDA driver 13.0 (580.159)"-like, for people
+  int driver_version = 0;  // 13000; hipRuntimeGetVersion's number on hip; 0 on host
   int warp_size = 1;
   int processors = 1;  // multiprocessors; on host the threads of the pool
   std::size_t memory_bytes = 0;
@@ -22,6 +24,7 @@ struct DeviceProperties {
   Dim3 max_block;
   Dim3 max_grid;
   std::size_t max_shared_bytes = 0;  // dynamic shared memory a block, with opt-in
+  std::uint64_t max_threads_on_axis = UINT64_MAX;  // grid times block, on each axis
   std::size_t max_argument_bytes = 4096;
 };
 
