@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "driver_conformance_kernels.h"
+#include "must_be_there.h"
 #include "rondo/error.h"
 
 namespace rondo::conformance {
@@ -40,7 +41,7 @@ TestDevice& TestDevice::get(const std::string& spec) {
 void DriverConformance::SetUp() {
   TestDevice& test_device = TestDevice::get(GetParam());
   if (test_device.device == nullptr) {
-    if (GetParam() == "host") FAIL() << test_device.problem;  // there is always a host
+    if (must_be_there(GetParam())) FAIL() << test_device.problem;
     GTEST_SKIP() << test_device.problem;
   }
   test_device_ = &test_device;

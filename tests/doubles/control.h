@@ -27,6 +27,9 @@ std::size_t rondo_double_calls(const char* function);
 // "gfx90a:sramecc+:xnack-" by default.
 void rondo_double_set_mode(const char* modes);
 
+// Handles that have been made and not destroyed: streams, events, memory, modules, graphs, execs, programs.
+std::size_t rondo_double_live_handles(void);
+
 // With mode leak: bytes that are leaked now, and the most there ever were since the last reset.
 std::size_t rondo_double_leaked_bytes(void);
 std::size_t rondo_double_most_leaked_bytes(void);
@@ -36,5 +39,8 @@ namespace rondo::doubles {
 
 // Counts a call of `function`, and gives the result it is to fail with; 0: it goes on.
 int enter(const char* function) noexcept;
+
+// What rondo_double_reset is to do besides; the double that has modes sets it, before main.
+void at_reset(void (*function)() noexcept) noexcept;
 
 }  // namespace rondo::doubles
