@@ -40,8 +40,8 @@ struct NvrtcProgram {
   bool tried = false, compiled = false;
 };
 
-Registry<NvrtcProgram>& programs() {
-  static auto& programs = *new Registry<NvrtcProgram>;
+Registry<Handle, NvrtcProgram>& programs() {
+  static auto& programs = *new Registry<Handle, NvrtcProgram>;
   return programs;
 }
 
@@ -61,7 +61,7 @@ Result guarded(const char* name, Body body) noexcept {
 template <class Body>
 Result with_program(const char* name, Handle handle, Body body) noexcept {
   return guarded(name, [&]() -> Result {
-    NvrtcProgram* program = programs().find(handle);
+    const std::shared_ptr<NvrtcProgram> program = programs().find(handle);
     return program == nullptr ? invalid_program : body(*program);
   });
 }
@@ -250,8 +250,8 @@ nvrtc::Result nvrtcCreateProgram(nvrtc::Program* program, const char* source, co
     std::vector<rondo::rtc::Header> copies;
     for (int i = 0; i < header_count; ++i) copies.push_back({include_names[i], headers[i]});
     auto made =
-        std::make_unique<NvrtcProgram>(source, name != nullptr ? name : "default_program", std::move(copies));
-    *program = reinterpret_cast<nvrtc::Program>(programs().add(std::move(made)));
+        std::make_shared<NvrtcProgram>(source, name != nullptr ? name : "default_program", std::move(copies));
+    *program = programs().add(std::move(made));
     return nvrtc::success;
   });
 }
