@@ -44,8 +44,10 @@ TEST(CudaMissing, NamesTheFunctionThatAnOldDriverLacksAndBothVersions) {
 }
 
 TEST(CudaMissing, SaysThatThereIsADriverWithoutADevice) {
-  EXPECT_THAT(problem_with(NO_DEVICE_LIBRARY),
+  setenv("RONDO_DOUBLE_FAIL", "cuInit:1:100", 1);
+  EXPECT_THAT(problem_with(RONDO_DOUBLE_CUDA),
               AllOf(HasSubstr("no CUDA device"), HasSubstr("CUDA_ERROR_NO_DEVICE")));
+  unsetenv("RONDO_DOUBLE_FAIL");
 }
 
 }  // namespace
