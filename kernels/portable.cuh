@@ -113,7 +113,7 @@ __forceinline__ void rondo_host_add_q4_1(rondo_host_floats& low_sums, rondo_host
 
 #else
 
-#if defined(__HIP_PLATFORM_AMD__)
+#if defined(__HIPCC_RTC__) || defined(__HIP_PLATFORM_AMD__)
 #if !defined(__HIPCC_RTC__)
 #include <hip/hip_fp16.h>
 #endif

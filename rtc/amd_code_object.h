@@ -36,4 +36,9 @@ struct AmdCodeObject {
 // no ELF file, is cut short or damaged, or has no such note.
 AmdCodeObject read_amd_code_object(std::span<const std::byte> file);
 
+// The code object for `architecture` in what a compiler gave: all of it where it is an ELF file, the one part
+// that fits where it is clang's offload bundle (LLVM, "Clang Offload Bundler"). Throws Error(run_time) for a
+// bundle that is damaged, compressed or without that architecture.
+std::span<const std::byte> unbundle(std::span<const std::byte> file, std::string_view architecture);
+
 }  // namespace rondo::rtc

@@ -80,6 +80,15 @@ std::shared_ptr<Compiler> make_host_compiler();
 // $RONDO_NVRTC_INCLUDE. Throws missing_backend, saying where it looked, where there is none.
 std::shared_ptr<Compiler> make_nvrtc_compiler();
 
+// hipRTC: $RONDO_HIPRTC_LIBRARY; else the first that has its functions of libhiprtc.so.7, .6, .5 and libamdhip64.so.7, .6, .5 (which
+// has them inside before ROCm 6) in $ROCM_PATH/lib, the loader's search path, /opt/rocm/lib. A device's architecture is what HIP calls
+// gcnArchName, "gfx90a:sramecc+:xnack-". hipRTC ends the process for one that it does not know, so AMD's code object manager (comgr,
+// the compiler inside hipRTC) is asked first: by the functions amd_comgr_* of the hipRTC library itself; else of the libamd_comgr.so.3
+// or .2 that it has loaded, beside it, or in the loader's search path; $RONDO_COMGR_LIBRARY before all of these. hipRTC compiles
+// through comgr, so one that cannot be found is one that was linked into it: nothing is compiled then, and the error asks for
+// RONDO_COMGR_LIBRARY. Throws missing_backend, saying where it looked, where there is no hipRTC.
+std::shared_ptr<Compiler> make_hiprtc_compiler();
+
 // All files that `source` (of path `file`) includes in quotes, transitively: looked up beside the including file, then in
 // `include_directories`, then among the headers built into the library (portable.cuh). What is not found is left to the compiler.
 std::vector<Header> collect_headers(const std::string& file, const std::string& source,

@@ -1,34 +1,16 @@
 #include "elf_symbols.h"
 
-#include <elf.h>
-
 #include <cstring>
+
+#include "elf_file.h"
 
 namespace rondo::rtc {
 namespace {
 
-using Bytes = std::span<const std::byte>;
-
-std::optional<Bytes> part(Bytes file, std::uint64_t offset, std::uint64_t size) {
-  if (offset > file.size() || size > file.size() - offset) return std::nullopt;
-  return file.subspan(offset, size);
-}
-
-// Copied out: nothing in a file that came from elsewhere is known to be aligned.
-template <class T>
-std::optional<T> read(Bytes file, std::uint64_t offset) {
-  const std::optional<Bytes> bytes = part(file, offset, sizeof(T));
-  if (!bytes) return std::nullopt;
-  T value;
-  std::memcpy(&value, bytes->data(), sizeof value);
-  return value;
-}
-
-std::optional<Elf64_Shdr> section(Bytes file, const Elf64_Ehdr& header, std::uint32_t index) {
-  if (index >= header.e_shnum || header.e_shentsize < sizeof(Elf64_Shdr) || header.e_shoff > file.size())
-    return std::nullopt;
-  return read<Elf64_Shdr>(file, header.e_shoff + std::uint64_t{index} * header.e_shentsize);
-}
+using elf::Bytes;
+using elf::part;
+using elf::read;
+using elf::section;
 
 bool is_named(Bytes strings, std::uint32_t offset, std::string_view name) {
   if (offset >= strings.size() || strings.size() - offset <= name.size()) return false;
@@ -47,11 +29,8 @@ Bytes content_of(Bytes file, const Elf64_Ehdr& header, const Elf64_Sym& symbol) 
 }  // namespace
 
 std::optional<ElfSymbol> find_elf_symbol(Bytes file, std::string_view name) {
-  const std::optional<Elf64_Ehdr> header = read<Elf64_Ehdr>(file, 0);
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
-      header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB) {
-    return std::nullopt;
-  }
+  const std::optional<Elf64_Ehdr> header = elf::header_of(file);
+  if (!header) return std::nullopt;
   for (std::uint32_t i = 0; i < header->e_shnum; ++i) {
     const std::optional<Elf64_Shdr> table = section(file, *header, i);
     if (!table || (table->sh_type != SHT_SYMTAB && table->sh_type != SHT_DYNSYM)) continue;

@@ -1,3 +1,5 @@
+#include "headers.h"
+
 #include <fmt/format.h>
 
 #include <cctype>
@@ -22,8 +24,8 @@ std::string_view trim_left(std::string_view text) {
   return begin == std::string_view::npos ? std::string_view{} : text.substr(begin);
 }
 
-// `name` of a line `#include "name"`.
-std::optional<std::string> included_name(std::string_view line) {
+// `name` of a line `#include "name"`, within the line.
+std::optional<std::string_view> included_name(std::string_view line) {
   line = trim_left(line);
   if (!line.starts_with('#')) return std::nullopt;
   line = trim_left(line.substr(1));
@@ -33,7 +35,7 @@ std::optional<std::string> included_name(std::string_view line) {
   line.remove_prefix(1);
   const std::size_t end = line.find('"');
   if (end == std::string_view::npos || end == 0) return std::nullopt;
-  return std::string(line.substr(0, end));
+  return line.substr(0, end);
 }
 
 std::optional<std::string> read_text(const fs::path& path) {
@@ -58,7 +60,8 @@ class Collector {
     while (!text.empty()) {
       const std::size_t end = text.find('\n');
       ++line;
-      if (const auto name = included_name(text.substr(0, end))) add(directory, *name, in_file(file, line));
+      if (const auto name = included_name(text.substr(0, end)))
+        add(directory, std::string(*name), in_file(file, line));
       text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
     }
   }
@@ -103,6 +106,24 @@ class Collector {
 };
 
 }  // namespace
+
+std::string rename_includes(std::string_view text, const std::map<std::string, std::string>& names) {
+  std::string renamed;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    const std::string_view line = text.substr(0, end);
+    const std::optional<std::string_view> name = included_name(line);
+    const auto found = name ? names.find(std::string(*name)) : names.end();
+    if (found == names.end()) {
+      renamed += line;
+    } else {
+      const auto at = static_cast<std::size_t>(name->data() - line.data());
+      renamed.append(line.substr(0, at)).append(found->second).append(line.substr(at + name->size()));
+    }
+    text.remove_prefix(end);
+  }
+  return renamed;
+}
 
 std::vector<Header> collect_headers(const std::string& file, const std::string& source,
                                     const std::vector<std::string>& include_directories) {

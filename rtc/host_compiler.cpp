@@ -165,11 +165,11 @@ std::string whole_source(const CompileRequest& request) {
   text += without_pragma_once(embedded::host_kernel_abi);
   text += line_directive("rondo/host_prelude.h");
   text += without_pragma_once(embedded::host_prelude);
+  text += definitions(request);
   text += line_directive(request.file);
   text += request.source;
   text += signature_source(request, "__attribute__((visibility(\"default\")))", {});
-  text += line_directive("rondo/host_entry.h");
-  text += embedded::host_entry;
+  text += own_text(request, "rondo/host_entry.h", embedded::host_entry);
   for (std::size_t i = 0; i < request.entries.size(); ++i) {
     text += line_directive(entry_file_name(request.entries[i]));
     text += trampoline(request, i);
@@ -215,7 +215,7 @@ class HostCompiler final : public Compiler {
     write_headers(request.headers, include_directory, directory.path());
     write_file(include_directory / "kernel.cpp", whole_source(request));
 
-    ProcessResult result = run_process(command(request, directory.path(), include_directory, output));
+    ProcessResult result = run_process(command(directory.path(), include_directory, output));
     replace_all(result.output, include_directory.string() + "/", "");
     replace_all(result.output, directory.path().string() + "/", "");
     if (result.exit_code != 0 && result.output.empty()) {
@@ -228,8 +228,8 @@ class HostCompiler final : public Compiler {
   }
 
  private:
-  std::vector<std::string> command(const CompileRequest& request, const fs::path& root,
-                                   const fs::path& include_directory, const fs::path& output) {
+  std::vector<std::string> command(const fs::path& root, const fs::path& include_directory,
+                                   const fs::path& output) {
     std::vector<std::string> arguments = {program_};
     arguments.insert(arguments.end(), options.begin(), options.end());
     if (is_clang()) {
@@ -239,7 +239,6 @@ class HostCompiler final : public Compiler {
     }
     arguments.push_back("-iquote" + include_directory.string());
     arguments.push_back("-I" + (root / "cuda").string());
-    for (const auto& [name, value] : request.defines) arguments.push_back("-D" + name + "=" + value);
     arguments.insert(arguments.end(), {"-o", output.string(), (include_directory / "kernel.cpp").string()});
     return arguments;
   }

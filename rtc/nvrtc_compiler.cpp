@@ -1,19 +1,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
 
 #include "compiler.h"
-#include "dynamic_library.h"
 #include "elf_symbols.h"
 #include "embedded.h"
+#include "gpu_program.h"
 #include "nvrtc_api.h"
 #include "rondo/error.h"
 #include "signature.h"
@@ -25,14 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using nvrtc::Api;
 
-constexpr const char* file_names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
 constexpr std::uint8_t kernel_mark =
     0x10;  // STO_CUDA_ENTRY: st_other of a __global__ function's symbol in a cubin
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
 
 // Directories to look in, in order; "" stands for the loader's own search.
 std::vector<fs::path> library_directories() {
@@ -53,47 +44,15 @@ std::vector<fs::path> library_directories() {
   return directories;
 }
 
-DynamicLibrary open_chosen(const std::string& chosen) {
-  std::string problem;
-  DynamicLibrary library = DynamicLibrary::open(chosen, problem);
-  if (library) return library;
-  throw Error(ErrorCode::missing_backend,
-              fmt::format("RONDO_NVRTC_LIBRARY is \"{}\", which cannot be opened: {}", chosen, problem),
-              "give the path of libnvrtc.so, or unset it");
-}
-
-DynamicLibrary open_library() {
-  if (const std::string chosen = environment("RONDO_NVRTC_LIBRARY"); !chosen.empty())
-    return open_chosen(chosen);
-  std::vector<std::string> tried;
-  for (const fs::path& directory : library_directories()) {
-    for (const char* name : file_names) {
-      std::error_code error;
-      const fs::path file = directory / name;
-      if (!directory.empty() && !fs::exists(file, error)) continue;
-      std::string problem;
-      if (DynamicLibrary library = DynamicLibrary::open(file.string(), problem)) return library;
-      if (!directory.empty()) tried.push_back(problem);
-    }
-    tried.push_back(directory.empty() ? "the loader's search path" : directory.string());
-  }
-  throw Error(ErrorCode::missing_backend,
-              fmt::format("NVRTC (libnvrtc.so) was not found; looked in {}", fmt::join(tried, ", ")),
+LibrarySearch library_search() {
+  return {.what = "NVRTC (libnvrtc.so)",
+          .variable = "RONDO_NVRTC_LIBRARY",
+          .directories = library_directories(),
+          .file_names = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"},
+          .symbol = "nvrtcVersion",
+          .hint =
               "install the CUDA toolkit, or pip install nvidia-cuda-nvrtc nvidia-cuda-runtime and set "
-              "RONDO_NVRTC_LIBRARY to its "
-              "libnvrtc.so");
-}
-
-Api bind(const DynamicLibrary& library) {
-  Api api;
-  nvrtc::for_each_symbol(api, [&](const char* name, auto& function) {
-    function = library.function<std::remove_pointer_t<std::remove_reference_t<decltype(function)>>>(name);
-    if (function) return;
-    throw Error(ErrorCode::missing_backend,
-                fmt::format("{} has no {}; NVRTC 11.2 or newer is needed", library.path(), name),
-                "set RONDO_NVRTC_LIBRARY to a newer libnvrtc.so");
-  });
-  return api;
+              "RONDO_NVRTC_LIBRARY to its libnvrtc.so"};
 }
 
 // The headers of the same installation: toolkit, distribution or pip layout.
@@ -111,43 +70,24 @@ std::optional<fs::path> find_headers(const fs::path& library) {
   return std::nullopt;
 }
 
-std::string file_stamp(const fs::path& path) {
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) return fmt::format("{}: none", path.string());
-  return fmt::format("{}: {} {}.{:09}", path.string(), status.st_size, status.st_mtim.tv_sec,
-                     status.st_mtim.tv_nsec);
-}
-
-class ProgramOwner {
- public:
-  explicit ProgramOwner(const Api& api) : api_(api) {}
-  ~ProgramOwner() {
-    if (program) api_.destroy_program(&program);
-  }
-  ProgramOwner(const ProgramOwner&) = delete;
-  ProgramOwner& operator=(const ProgramOwner&) = delete;
-  nvrtc::Program program = nullptr;
-
- private:
-  const Api& api_;
-};
-
 // NVRTC tells headers apart by name. A file that is included under two ("a.h", "../a.h") becomes one that
-// includes the first, so that
-// `#pragma once` knows it again.
-std::vector<std::string> texts_of(const std::vector<Header>& headers) {
-  std::map<std::string_view, std::string_view> names;
-  std::vector<std::string> texts;
-  for (const Header& header : headers) {
+// includes the first, so that `#pragma once` knows it again.
+std::vector<Header> unique_texts(std::vector<Header> headers) {
+  std::map<std::string, std::string> names;
+  for (Header& header : headers) {
     const auto [first, is_new] = names.emplace(header.text, header.name);
-    texts.push_back(is_new ? header.text : fmt::format("#include \"{}\"\n", first->second));
+    if (!is_new) header.text = fmt::format("#include \"{}\"\n", first->second);
   }
-  return texts;
+  return headers;
 }
 
 class NvrtcCompiler final : public Compiler {
  public:
-  NvrtcCompiler() : library_(open_library()), api_(bind(library_)), headers_(find_headers(library_.path())) {
+  NvrtcCompiler()
+      : library_(open_library(library_search())),
+        api_(
+            bind_all<Api>(library_, "NVRTC 11.2 or newer", "set RONDO_NVRTC_LIBRARY to a newer libnvrtc.so")),
+        headers_(find_headers(library_.path())) {
     check(api_.version(&major_, &minor_), "nvrtcVersion");
     int count = 0;
     check(api_.get_num_supported_archs(&count), "nvrtcGetNumSupportedArchs");
@@ -174,18 +114,13 @@ class NvrtcCompiler final : public Compiler {
   Binary compile(const CompileRequest& request) override {
     check_entries(request);
     const Target target = choose_target(request.architecture);
-    ProgramOwner owner(api_);
-    create(request, owner);
-    const nvrtc::Result result = run(request, target, owner.program);
-    std::string log = read_log(owner.program);
-    if (result == nvrtc::error_compilation || result == nvrtc::error_name_expression_not_valid) {
-      throw compile_failure(request, description_, log);
-    }
-    if (result != nvrtc::success) {
-      throw Error(ErrorCode::run_time, fmt::format("{}: {} failed on {}:\n{}", request.file, description_,
-                                                   api_.get_error_string(result), log));
-    }
-    return collect(request, target, owner.program, std::move(log));
+    const std::string source = definitions(request).substr(1) + line_directive(request.file) +
+                               request.source + signature_source(request, "");
+    GpuProgram program(api_, description_, request, source, unique_texts(request.headers));
+    std::vector<std::string> options = options_;
+    options.push_back("--gpu-architecture=" + target.architecture);
+    program.compile(options);
+    return collect(request, target, program);
   }
 
  private:
@@ -194,8 +129,8 @@ class NvrtcCompiler final : public Compiler {
     bool ptx = false;          // what the GPU gets
   };
 
-  void check(nvrtc::Result result, const char* call) const {
-    if (result == nvrtc::success) return;
+  void check(ProgramResult result, const char* call) const {
+    if (result == ProgramResult::success) return;
     throw Error(ErrorCode::run_time, fmt::format("{} failed: {}", call, api_.get_error_string(result)));
   }
 
@@ -216,74 +151,23 @@ class NvrtcCompiler final : public Compiler {
                 "set RONDO_NVRTC_LIBRARY to the libnvrtc.so of an older CUDA");
   }
 
-  void create(const CompileRequest& request, ProgramOwner& owner) const {
-    const std::string source =
-        line_directive(request.file).substr(1) + request.source + signature_source(request, "");
-    std::vector<const char*> texts, names;
-    const std::vector<std::string> header_texts = texts_of(request.headers);
-    for (std::size_t i = 0; i < header_texts.size(); ++i) {
-      const Header& header = request.headers[i];
-      texts.push_back(header_texts[i].c_str());
-      names.push_back(header.name.c_str());
-    }
-    check(api_.create_program(&owner.program, source.c_str(), request.file.c_str(),
-                              static_cast<int>(texts.size()), texts.data(), names.data()),
-          "nvrtcCreateProgram");
-    for (const std::string& entry : request.entries) {
-      check(api_.add_name_expression(owner.program, entry.c_str()), "nvrtcAddNameExpression");
-    }
-  }
-
-  nvrtc::Result run(const CompileRequest& request, const Target& target, nvrtc::Program program) const {
-    std::vector<std::string> options = options_;
-    options.push_back("--gpu-architecture=" + target.architecture);
-    for (const auto& [name, value] : request.defines) options.push_back("-D" + name + "=" + value);
-    std::vector<const char*> pointers;
-    for (const std::string& option : options) pointers.push_back(option.c_str());
-    return api_.compile_program(program, static_cast<int>(pointers.size()), pointers.data());
-  }
-
-  std::string read_log(nvrtc::Program program) const {
-    std::size_t size = 0;
-    check(api_.get_program_log_size(program, &size), "nvrtcGetProgramLogSize");
-    std::string log(size, '\0');
-    if (size != 0) check(api_.get_program_log(program, log.data()), "nvrtcGetProgramLog");
-    while (!log.empty() && log.back() == '\0') log.pop_back();
-    return log;
-  }
-
-  template <class GetSize, class Get>
-  std::vector<std::byte> read_code(nvrtc::Program program, GetSize get_size, Get get) const {
-    std::size_t size = 0;
-    check(get_size(program, &size), "nvrtcGet…Size");
-    std::vector<std::byte> code(size);
-    if (size != 0) check(get(program, reinterpret_cast<char*>(code.data())), "nvrtcGet…");
-    return code;
-  }
-
-  Binary collect(const CompileRequest& request, const Target& target, nvrtc::Program program,
-                 std::string log) const {
+  Binary collect(const CompileRequest& request, const Target& target, const GpuProgram& program) const {
     Binary binary;
-    std::vector<std::byte> cubin = read_code(program, api_.get_cubin_size, api_.get_cubin);
+    std::vector<std::byte> cubin = program.code(api_.get_cubin_size, api_.get_cubin);
     std::vector<Diagnostic> wrong;
     for (std::size_t i = 0; i < request.entries.size(); ++i) {
       const std::string& entry = request.entries[i];
-      const char* lowered = nullptr;
-      const nvrtc::Result result = api_.get_lowered_name(program, entry.c_str(), &lowered);
-      const std::optional<ElfSymbol> symbol =
-          result == nvrtc::success ? find_elf_symbol(cubin, lowered) : std::nullopt;
+      const char* lowered = program.lowered(entry);
+      const std::optional<ElfSymbol> symbol = lowered ? find_elf_symbol(cubin, lowered) : std::nullopt;
       if (!symbol || (symbol->other & kernel_mark) == 0) {
-        wrong.push_back(
-            {.place = in_file(request.file),
-             .message = fmt::format("entry \"{}\" is a function, but not declared as __global__", entry),
-             .hint = ""});
+        wrong.push_back(not_global(request, entry));
         continue;
       }
       binary.entries.push_back({entry, lowered, read_signature(cubin, i, entry)});
     }
     if (!wrong.empty()) throw Error(ErrorCode::bad_schedule, std::move(wrong));
-    binary.code = target.ptx ? read_code(program, api_.get_ptx_size, api_.get_ptx) : std::move(cubin);
-    binary.log = std::move(log);
+    binary.code = target.ptx ? program.code(api_.get_ptx_size, api_.get_ptx) : std::move(cubin);
+    binary.log = program.log();
     return binary;
   }
 

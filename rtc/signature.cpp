@@ -236,10 +236,34 @@ std::string line_directive(const std::string& name) {
   return "\n#line 1 \"" + escaped + "\"\n";
 }
 
+namespace {
+
+std::string define_lines(const CompileRequest& request) {
+  std::string lines;
+  for (const auto& [name, value] : request.defines) {
+    std::string line = fmt::format("#define {} {}", name, value);
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    lines += line + "\n";
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string definitions(const CompileRequest& request) {
+  return line_directive("rondo/defines") + define_lines(request);
+}
+
+std::string own_text(const CompileRequest& request, const std::string& name, std::string_view text) {
+  std::string result = line_directive(name);
+  for (const auto& [macro, value] : request.defines)
+    result += "#undef " + macro.substr(0, macro.find('(')) + "\n";
+  return result.append(text).append("\n").append(define_lines(request));
+}
+
 std::string signature_source(const CompileRequest& request, std::string_view qualifiers,
                              const std::function<std::string(std::size_t)>& more) {
-  std::string text = line_directive("rondo/signature_traits.h");
-  text += embedded::signature_traits;
+  std::string text = own_text(request, "rondo/signature_traits.h", embedded::signature_traits);
   for (std::size_t i = 0; i < request.entries.size(); ++i) {
     const std::string& entry = request.entries[i];
     text += line_directive(entry_file_name(entry));

@@ -25,6 +25,13 @@ std::string entry_file_name(const std::string& entry);
 // `#line 1 "name"`, escaped.
 std::string line_directive(const std::string& name);
 
+// The request's definitions as lines that go in front of the user's source. As options they would hold for
+// what the compiler puts in front of it too, which a name as short as T ruins.
+std::string definitions(const CompileRequest& request);
+
+// A text of Rondo's that goes behind the user's source, read without the request's definitions.
+std::string own_text(const CompileRequest& request, const std::string& name, std::string_view text);
+
 // What goes behind the user's source: the traits, then for each entry its checks and its table
 // rondo_signature_<i>. `qualifiers` go in front of each table's definition ("__device__"); `more(i)` is put
 // behind each table.

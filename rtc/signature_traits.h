@@ -60,8 +60,8 @@ template <> struct plain<double> : coded<12> {};
 #if defined(RONDO_HOST)
 template <> struct plain<long double> : coded<none> {};
 #endif
-// On a GPU the half types exist where their header was included.
-#if defined(RONDO_HOST) || defined(__CUDA_FP16_TYPES_EXIST__)
+// With NVRTC the half types exist where their header was included; hipRTC always has __half, and no header for the other.
+#if defined(RONDO_HOST) || defined(__CUDA_FP16_TYPES_EXIST__) || defined(__HIPCC_RTC__)
 template <> struct plain<__half> : coded<9> {};
 #endif
 #if defined(RONDO_HOST) || defined(__CUDA_BF16_TYPES_EXIST__)

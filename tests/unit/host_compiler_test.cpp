@@ -422,6 +422,16 @@ TEST(HostCompiler, LeavesNothingBehind) {
   std::filesystem::remove_all(directory);
 }
 
+TEST(HostCompiler, DefinesAreTheSourcesAlone) {
+  CompileRequest named = request("__global__ void k(int* p) { *p = B(T) + sizeof(N); }", {"k"});
+  // Each of these is a name in what is put around the source.
+  named.defines = {{"B(x)", "(x + 1)"}, {"T", "4"}, {"N", "\"text\""}, {"type", "5"}};
+  EXPECT_EQ(make_host_compiler()->compile(named).log, "");
+  named = request("__global__ void k() {}", {"k"});
+  named.defines = {{"1x", "4"}};
+  EXPECT_THAT(failure(named), ::testing::StartsWith("kernels/test.cu: "));
+}
+
 TEST(HostCompiler, WorksWithClangWhereItIsInstalled) {
   const Variable chosen("RONDO_HOST_CXX", "clang++");
   std::shared_ptr<Compiler> compiler;

@@ -176,6 +176,16 @@ __device__ int value = 5;
               HasSubstr("at most 64 parameters"));
 }
 
+TEST_F(Nvrtc, DefinesAreTheSourcesAlone) {
+  CompileRequest named = request("__global__ void k(int* p) { *p = B(T) + sizeof(N); }", {"k"});
+  // Each of these is a name in what is put around the source.
+  named.defines = {{"B(x)", "(x + 1)"}, {"T", "4"}, {"N", "\"text\""}, {"type", "5"}};
+  EXPECT_EQ(compiler_->compile(named).log, "");
+  named = request("__global__ void k() {}", {"k"});
+  named.defines = {{"1x", "4"}};
+  EXPECT_TRUE(failure(named).starts_with("kernels/test.cu: ")) << failure(named);
+}
+
 TEST_F(Nvrtc, SaysWhereItLooked) {
   setenv("RONDO_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", 1);
   try {
