@@ -20,6 +20,8 @@ Json to_json(const DeviceReport& report) {
   json["properties"] = cli::to_json(report.properties);
   json["compiler"] = report.compiler;
   json["problem"] = report.problem;
+  json["graphs"] = {{"usable", report.available && report.graph_problem.empty()},
+                    {"problem", report.graph_problem}};
   return json;
 }
 
@@ -44,6 +46,8 @@ std::string to_text(const std::vector<DeviceReport>& reports) {
     if (!device.name.empty()) line("", describe_properties(device));
     if (!device.driver.empty()) line("", device.driver);
     if (!report.compiler.empty()) line("", "compiler: " + report.compiler);
+    if (!report.graph_problem.empty())
+      line("", "graphs: off, every step is launched op by op: " + report.graph_problem);
     std::istringstream problem(report.problem);
     for (std::string part; std::getline(problem, part);) line("", part);
   }

@@ -162,7 +162,7 @@ void generate_tokens(Decoder& decoder, const BpeTokenizer& tokenizer, const Gene
 std::string json_report(const Session& session, const DeviceProperties& device,
                         const GenerateArguments& arguments, double build_ms, const Generation& generation) {
   Json json = {
-      {"model", arguments.session.weights}, {"device", to_json(device)}, {"mode", arguments.session.mode}};
+      {"model", arguments.session.weights}, {"device", to_json(device)}, {"mode", name(session.mode())}};
   json["prompt"] = arguments.prompt;
   json["prompt_tokens"] = generation.prompt;
   json["tokens"] = generation.tokens;
@@ -210,7 +210,7 @@ int generate(GenerateArguments arguments, Environment& environment) {
   } else {
     console.notice(fmt::format(
         "{}, {} mode: prompt {} tokens, {:.1f} tokens/s; generated {} tokens, {:.1f} tokens/s; stopped: {}",
-        describe(device->properties()), arguments.session.mode, generation.prompt.size(),
+        describe(device->properties()), name(session.mode()), generation.prompt.size(),
         generation.prompt_rate(), generation.tokens.size(), generation.rate(), generation.stopped));
   }
   return generation.stopped == "interrupted" ? interrupted_exit_code : 0;

@@ -28,7 +28,9 @@ Json to_json(const Counters& counters) {
           {"node_updates", counters.node_updates},
           {"node_toggles", counters.node_toggles},
           {"instantiations", counters.instantiations},
-          {"captures", counters.captures}};
+          {"captures", counters.captures},
+          {"renewals", counters.renewals},
+          {"failed_renewals", counters.failed_renewals}};
 }
 
 Json to_json(const BuildSummary& summary) {

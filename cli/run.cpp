@@ -92,10 +92,9 @@ Json to_json(const BufferInfo& buffer, const Digest& digest) {
           {"first", digest.first}};
 }
 
-Json json_report(Session& session, const DeviceProperties& device, const RunArguments& arguments,
-                 double build_ms, const Timing& timing) {
+Json json_report(Session& session, const DeviceProperties& device, double build_ms, const Timing& timing) {
   Json json = {
-      {"schedule", session.name()}, {"device", cli::to_json(device)}, {"mode", arguments.session.mode}};
+      {"schedule", session.name()}, {"device", cli::to_json(device)}, {"mode", name(session.mode())}};
   json["build"] = cli::to_json(session.summary());
   json["build"]["milliseconds"] = build_ms;
   json["steps"] = timing.steps;
@@ -131,12 +130,12 @@ std::string text_buffers(Session& session) {
   return text;
 }
 
-std::string text_report(Session& session, const DeviceProperties& device, const RunArguments& arguments,
-                        double build_ms, const Timing& timing) {
+std::string text_report(Session& session, const DeviceProperties& device, double build_ms,
+                        const Timing& timing) {
   const BuildSummary& summary = session.summary();
   const Counters& counters = session.counters();
   std::string text =
-      fmt::format("{} on {}, {} mode\n", session.name(), cli::describe(device), arguments.session.mode);
+      fmt::format("{} on {}, {} mode\n", session.name(), cli::describe(device), name(session.mode()));
   text += fmt::format(
       "  {} nodes, {} edges, {} kernels ({} sources compiled, {} from the cache); buffers {}, temporaries "
       "{}\n",
@@ -175,10 +174,9 @@ int run(const RunArguments& arguments, Environment& environment) {
   const Timing timing = run_steps(session, steps, sweeps, environment.start);
   for (const auto& [buffer, file] : outputs) read_to_npy(session, buffer, file);
   if (arguments.json) {
-    environment.console.print(
-        to_text(json_report(session, device->properties(), arguments, build_ms, timing)));
+    environment.console.print(to_text(json_report(session, device->properties(), build_ms, timing)));
   } else {
-    environment.console.print(text_report(session, device->properties(), arguments, build_ms, timing));
+    environment.console.print(text_report(session, device->properties(), build_ms, timing));
   }
   return timing.interrupted ? interrupted_exit_code : 0;
 }

@@ -17,7 +17,8 @@ void add_schedule_argument(CLI::App& command, SessionArguments& arguments) {
 }
 
 void add_build_options(CLI::App& command, SessionArguments& arguments) {
-  command.add_option("-d,--device", arguments.device, "auto (the best there is), cuda, cuda:1, host")
+  command
+      .add_option("-d,--device", arguments.device, "auto (the best there is), cuda, cuda:1, hip, hip:1, host")
       ->type_name("DEVICE")
       ->capture_default_str();
   command
@@ -45,6 +46,11 @@ void add_mode_option(CLI::App& command, SessionArguments& arguments) {
       ->capture_default_str();
   command.add_flag("--separate-buffers", arguments.separate_buffers,
                    "An allocation of its own for every buffer, for memory checkers");
+  command
+      .add_option("--renew-after", arguments.updates_before_renewal,
+                  "Replace the executable graph after so many node updates; 0: never (default: 16384 on hip, "
+                  "never elsewhere)")
+      ->type_name("N");
 }
 
 void add_set_option(CLI::App& command, SessionArguments& arguments) {
@@ -59,6 +65,8 @@ Mode parse_mode(const std::string& text) {
   throw Error(ErrorCode::bad_argument, fmt::format("--mode expects graph or eager, but was given \"{}\".{}",
                                                    text, suggest(text, {"graph", "eager"})));
 }
+
+const char* name(Mode mode) noexcept { return mode == Mode::graph ? "graph" : "eager"; }
 
 SweptParams::SweptParams(const Session& session, const std::vector<Sweep>& sweeps, std::uint64_t steps)
     : sweeps_(sweeps) {
@@ -107,6 +115,7 @@ SessionBuilder::SessionBuilder(const SessionArguments& arguments, Console& conso
   options_.mode = parse_mode(arguments.mode);
   options_.constants = parse_assignments("--const", arguments.constants);
   options_.separate_buffers = arguments.separate_buffers;
+  options_.updates_before_renewal = arguments.updates_before_renewal;
   if (!arguments.weights.empty()) options_.weights = WeightFile::open(arguments.weights);
   options_.use_cache = !arguments.no_cache;
   if (!arguments.cache_directory.empty()) options_.cache_directory = arguments.cache_directory;

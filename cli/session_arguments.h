@@ -37,6 +37,7 @@ struct SessionArguments {
   std::string cache_directory;
   bool no_cache = false;
   bool separate_buffers = false;
+  std::optional<std::size_t> updates_before_renewal;
 };
 
 // The schedule as a positional argument, and each option by itself: commands differ in what they take.
@@ -64,6 +65,7 @@ class SweptParams {
 };
 
 Mode parse_mode(const std::string& text);
+const char* name(Mode mode) noexcept;
 
 // SessionOptions out of the arguments.
 class SessionBuilder {

@@ -72,9 +72,8 @@ std::shared_ptr<Device> open_reference(const VerifyArguments& arguments,
 
 Side build_side(SessionBuilder& builder, std::shared_ptr<Device> device, Mode mode) {
   builder.options().mode = mode;
-  std::string label =
-      fmt::format("{}, {}", describe(device->properties()), mode == Mode::graph ? "graph" : "eager");
   Session session = builder.build(device);
+  std::string label = fmt::format("{}, {}", describe(device->properties()), name(session.mode()));
   return {std::move(label), std::move(device), std::move(session)};
 }
 
@@ -224,6 +223,12 @@ int verify(const VerifyArguments& arguments, Environment& environment) {
   const auto device = open_device(arguments.session.device);
   const auto reference = open_reference(arguments, device);
   Side ours = build_side(builder, device, Mode::graph);
+  if (arguments.against == "eager" && ours.session.mode() == Mode::eager) {
+    throw Error(
+        ErrorCode::missing_backend,
+        fmt::format("graphs are off on {}: there is no graph to compare with plain launches", device->spec()),
+        "use --against host, or another --device");
+  }
   Side theirs = build_side(builder, reference, arguments.against == "eager" ? Mode::eager : Mode::graph);
   const Outcome outcome = compare_sides(ours, theirs, arguments, sweeps, steps, environment.console);
   environment.console.print(arguments.json ? to_text(json_report(ours, theirs, arguments, outcome))

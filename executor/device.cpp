@@ -5,17 +5,36 @@
 #include <charconv>
 #include <optional>
 
+#include "cache.h"
 #include "compiler.h"
 #include "cuda/driver.h"
+#include "graph_trial.h"
+#include "hip/driver.h"
 #include "host/driver.h"
 #include "rondo/error.h"
 
 namespace rondo {
 namespace {
 
-std::shared_ptr<Device> open_cuda(int ordinal) {
-  return std::make_shared<Device>(fmt::format("cuda:{}", ordinal), cuda::make_driver(ordinal),
-                                  rtc::make_nvrtc_compiler);
+struct Vendor {
+  std::string_view backend;
+  const char* none;  // the driver is there, and no device
+  std::vector<DeviceProperties> (*list)();
+  std::unique_ptr<Driver> (*make_driver)(int ordinal);
+  std::shared_ptr<rtc::Compiler> (*make_compiler)();
+};
+
+// In the order of preference.
+constexpr Vendor vendors[] = {
+    {"cuda", "no CUDA device: the driver is there and finds none", cuda::list_devices, cuda::make_driver,
+     rtc::make_nvrtc_compiler},
+    {"hip", "no HIP device: the runtime is there and finds none", hip::list_devices, hip::make_driver,
+     rtc::make_hiprtc_compiler},
+};
+
+std::shared_ptr<Device> open(const Vendor& vendor, int ordinal) {
+  return std::make_shared<Device>(fmt::format("{}:{}", vendor.backend, ordinal), vendor.make_driver(ordinal),
+                                  vendor.make_compiler);
 }
 
 std::shared_ptr<Device> open_host() {
@@ -23,18 +42,20 @@ std::shared_ptr<Device> open_host() {
 }
 
 std::shared_ptr<Device> open_best() {
-  try {
-    auto device = open_cuda(0);
-    device->compiler();
-    return device;
-  } catch (const Error& error) {
-    // Only what is missing makes the host the better device; a GPU that fails is to be heard of.
-    if (error.code() != ErrorCode::missing_backend) throw;
-    return open_host();
+  for (const Vendor& vendor : vendors) {
+    try {
+      auto device = open(vendor, 0);
+      device->compiler();
+      return device;
+    } catch (const Error& error) {
+      // Only what is missing makes another device the better one; a GPU that fails is to be heard of.
+      if (error.code() != ErrorCode::missing_backend) throw;
+    }
   }
+  return open_host();
 }
 
-// The i of "cuda:i".
+// The i of "cuda:i" and "hip:i".
 std::optional<int> parse_ordinal(std::string_view text) {
   int ordinal = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ordinal);
@@ -51,22 +72,34 @@ void report_compiler(DeviceReport& report, const Device::MakeCompiler& make_comp
   }
 }
 
-void report_cuda(std::vector<DeviceReport>& reports) {
-  DeviceReport missing{.spec = "cuda", .available = false, .properties = {}, .compiler = "", .problem = ""};
-  missing.properties.backend = "cuda";
+// Tries the graphs of a device that needs it.
+void report_graphs(DeviceReport& report, const Vendor& vendor) {
+  if (!report.available) return;
   try {
-    const std::vector<DeviceProperties> devices = cuda::list_devices();
+    const std::shared_ptr<Device> device = open(vendor, report.properties.ordinal);
+    rtc::BinaryCache cache;
+    report.graph_problem = device->graph_problem(&cache);
+  } catch (const Error& error) {
+    report.available = false;
+    report.problem = error.what();
+  }
+}
+
+void report_vendor(const Vendor& vendor, std::vector<DeviceReport>& reports) {
+  DeviceReport missing;
+  missing.spec = missing.properties.backend = vendor.backend;
+  try {
+    const std::vector<DeviceProperties> devices = vendor.list();
     for (const DeviceProperties& properties : devices) {
-      DeviceReport report{.spec = fmt::format("cuda:{}", properties.ordinal),
-                          .available = false,
-                          .properties = properties,
-                          .compiler = "",
-                          .problem = ""};
-      report_compiler(report, rtc::make_nvrtc_compiler);
+      DeviceReport report;
+      report.spec = fmt::format("{}:{}", vendor.backend, properties.ordinal);
+      report.properties = properties;
+      report_compiler(report, vendor.make_compiler);
+      if (vendor.backend == "hip") report_graphs(report, vendor);
       reports.push_back(std::move(report));
     }
     if (!devices.empty()) return;
-    missing.problem = "no CUDA device: the driver is there and finds none";
+    missing.problem = vendor.none;
   } catch (const Error& error) {
     missing.problem = error.what();
   }
@@ -74,8 +107,8 @@ void report_cuda(std::vector<DeviceReport>& reports) {
 }
 
 void report_host(std::vector<DeviceReport>& reports) {
-  DeviceReport report{.spec = "host", .available = false, .properties = {}, .compiler = "", .problem = ""};
-  report.properties.backend = "host";
+  DeviceReport report;
+  report.spec = report.properties.backend = "host";
   try {
     report.properties = host::properties();
     report_compiler(report, rtc::make_host_compiler);
@@ -99,21 +132,40 @@ rtc::Compiler& Device::compiler() {
   return *compiler_;
 }
 
+const std::string& Device::graph_problem(rtc::BinaryCache* cache) {
+  rtc::Compiler& compiler_of_device = compiler();
+  const std::lock_guard lock(mutex_);
+  if (!graph_problem_) {
+    graph_problem_ =
+        driver_->graphs_need_a_test() ? try_graphs(*driver_, compiler_of_device, cache) : std::string();
+  }
+  return *graph_problem_;
+}
+
+std::string Device::graph_notice() {
+  return fmt::format("graphs are off on {} ({}), every step is launched op by op: {}", spec_,
+                     properties().driver, graph_problem());
+}
+
 std::shared_ptr<Device> open_device(std::string_view spec) {
   if (spec == "auto") return open_best();
   if (spec == "host") return open_host();
-  if (spec == "cuda") return open_cuda(0);
-  if (spec.starts_with("cuda:")) {
-    if (const std::optional<int> ordinal = parse_ordinal(spec.substr(5))) return open_cuda(*ordinal);
+  for (const Vendor& vendor : vendors) {
+    if (!spec.starts_with(vendor.backend)) continue;
+    const std::string_view rest = spec.substr(vendor.backend.size());
+    if (rest.empty()) return open(vendor, 0);
+    const std::optional<int> ordinal = rest[0] == ':' ? parse_ordinal(rest.substr(1)) : std::nullopt;
+    if (ordinal) return open(vendor, *ordinal);
   }
   throw Error(ErrorCode::bad_argument, fmt::format("no device is called \"{}\"", spec),
-              "expected \"auto\", \"host\", \"cuda\" or \"cuda:i\" with the device's number, as `rondo "
-              "devices` lists them");
+              "expected \"auto\", \"host\", \"cuda\", \"hip\", or \"cuda:i\" or \"hip:i\" with the device's "
+              "number, as "
+              "`rondo devices` lists them");
 }
 
 std::vector<DeviceReport> list_devices() {
   std::vector<DeviceReport> reports;
-  report_cuda(reports);
+  for (const Vendor& vendor : vendors) report_vendor(vendor, reports);
   report_host(reports);
   return reports;
 }

@@ -1,7 +1,8 @@
 // The one interface that a backend implements. Everything above it (plan, graph, session) is free of vendors.
 //
 // Calls that a step makes return a Status, are noexcept and allocate nothing on our side; all others throw rondo::Error with the
-// driver's own code and name in it. No call leaves a context of ours current on the calling thread.
+// driver's own code and name in it. No call leaves a context of ours current on the calling thread. Calls may be made from several
+// threads, where they are not about the same stream, graph or exec.
 #pragma once
 
 #include <array>
@@ -59,10 +60,10 @@ class Driver {
 
   virtual const DeviceProperties& properties() const noexcept = 0;
   // Whether this driver's graphs are known to misbehave in some of its versions, so that they are tried out before they are used
-  // (test_graphs.h).
+  // (graph_trial.h).
   virtual bool graphs_need_a_test() const noexcept { return false; }
   // After how many node updates an exec is to be replaced by a new one, because updates leak memory; 0: never.
-  virtual std::size_t updates_before_rebuild() const noexcept { return 0; }
+  virtual std::size_t updates_before_renewal() const noexcept { return 0; }
 
   // Memory. Addresses are aligned to at least 256 bytes. allocate(0) throws bad_argument.
   virtual DevicePointer allocate(std::size_t bytes) = 0;

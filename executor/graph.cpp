@@ -10,14 +10,14 @@ KernelLaunch launch_of(const NodeUpdate& update, FunctionHandle function) noexce
 }
 
 Graph::Graph(Driver& driver, const Plan& plan, const Schedule& schedule,
-             std::span<const FunctionHandle> functions, const PackedArguments& arguments)
-    : driver_(&driver), graph_(driver, driver.create_graph()) {
+             std::span<const FunctionHandle> functions, std::span<const NodeUpdate> nodes)
+    : driver_(&driver), plan_(&plan), functions_(functions), graph_(driver, driver.create_graph()) {
   nodes_.reserve(plan.nodes.size());
   std::vector<NodeHandle> from, to;
   for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
     try {
-      nodes_.push_back(driver.add_kernel_node(
-          graph_.get(), launch_of(arguments.current(i), functions[plan.nodes[i].kernel])));
+      nodes_.push_back(
+          driver.add_kernel_node(graph_.get(), launch_of(nodes[i], functions[plan.nodes[i].kernel])));
     } catch (const Error& error) {
       throw Error(error.code(), {.place = plan.place(schedule, i), .message = error.what(), .hint = ""});
     }
@@ -29,12 +29,12 @@ Graph::Graph(Driver& driver, const Plan& plan, const Schedule& schedule,
   driver.add_dependencies(graph_.get(), from, to);
   exec_ = OwnedExec(driver, driver.instantiate(graph_.get()));
   for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
-    if (!arguments.current(i).enabled)
-      check(enable(i, false), "disabling a node whose grid is empty at first");
+    if (!nodes[i].enabled) check(enable(i, false), "disabling a node whose grid is empty at first");
   }
 }
 
-Status Graph::update(const NodeUpdate& update, FunctionHandle function) noexcept {
+Status Graph::update(const NodeUpdate& update) noexcept {
+  const FunctionHandle function = functions_[plan_->nodes[update.node].kernel];
   return driver_->update_kernel_node(exec_.get(), nodes_[update.node], launch_of(update, function));
 }
 

@@ -41,6 +41,7 @@ std::span<const BufferInfo> Session::buffers() const noexcept { return state_->b
 const Counters& Session::counters() const noexcept { return state_->counters; }
 const BuildSummary& Session::summary() const noexcept { return state_->summary; }
 bool Session::failed() const noexcept { return state_->has_failed; }
+Mode Session::mode() const noexcept { return state_->mode; }
 
 ParamHandle Session::param(std::string_view name) const {
   return {index_of(name, state_->plan.param_index, state_->params, "param")};
@@ -141,13 +142,10 @@ Status Session::State::apply_marked() noexcept {
     const NodeUpdate next = arguments->next(node);
     if (graph) {
       if (arguments->arguments_or_shape_changed(node)) {
-        if (const Status status = graph->update(next, functions[plan.nodes[node].kernel]); !status.ok())
-          return status;
-        ++counters.node_updates;
+        if (const Status status = graph->update(next); !status.ok()) return status;
       }
       if (arguments->enabled_changed(node)) {
         if (const Status status = graph->enable(node, next.enabled); !status.ok()) return status;
-        ++counters.node_toggles;
       }
     }
     arguments->accept(node);
@@ -189,7 +187,6 @@ Status Session::launch(Stream stream) noexcept {
     state.has_failed = !state.graph;  // eagerly, some ops of the step may have run
     return status;
   }
-  if (state.graph) ++state.counters.graph_launches;
   ++state.counters.launches;
   return {};
 }

@@ -51,6 +51,17 @@ std::vector<rtc::Binary> compile(const Plan& plan, const Schedule& schedule, Dev
   }
 }
 
+// Graphs are replaced by plain launches where the device's do not do what they should.
+Mode usable_mode(Device& device, const SessionOptions& options) {
+  if (options.mode == Mode::eager || !device.driver().graphs_need_a_test()) return options.mode;
+  std::optional<rtc::BinaryCache> cache;
+  if (options.use_cache) cache.emplace(options.cache_directory);
+  const std::string& problem = device.graph_problem(cache ? &*cache : nullptr);
+  if (problem.empty()) return Mode::graph;
+  if (options.notice) options.notice(device.graph_notice());
+  return Mode::eager;
+}
+
 }  // namespace
 
 Prepared prepare(Schedule schedule, Device& device, const SessionOptions& options) {
@@ -76,7 +87,7 @@ Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const Sessi
       driver(device->driver()),
       schedule(std::move(prepared.schedule)),
       plan(std::move(prepared.plan)),
-      mode(options.mode),
+      mode(usable_mode(*device, options)),
       stream(driver, driver.create_stream()) {
   const Clock::time_point start = Clock::now();
   for (const PlanParam& param : plan.params) {
@@ -94,8 +105,8 @@ Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const Sessi
   arguments.emplace(plan, driver.properties(), function_infos, addresses, slots_memory.get());
   accept_first_state();
   if (mode == Mode::graph) {
-    graph.emplace(driver, plan, schedule, functions, *arguments);
-    ++counters.instantiations;
+    graph.emplace(driver, plan, schedule, functions, *arguments,
+                  options.updates_before_renewal.value_or(driver.updates_before_renewal()), counters);
     graph->upload(stream.get());
   }
   check(driver.synchronize(stream.get()), "waiting for the uploads");

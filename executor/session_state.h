@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "dependencies.h"
-#include "graph.h"
 #include "packed_arguments.h"
 #include "plan.h"
+#include "renewed_graph.h"
 #include "rondo/device.h"
 #include "rondo/session.h"
 #include "schedule.h"
@@ -54,7 +54,7 @@ struct Session::State {
   std::vector<bool> is_written;                         // by buffer: some node writes it
 
   std::optional<PackedArguments> arguments;
-  std::optional<Graph> graph;
+  std::optional<RenewedGraph> graph;  // empty: eager replay
   std::vector<std::vector<std::uint32_t>> nodes_of_param, nodes_of_buffer;
 
   // Nodes that have to be staged before the next launch, each once.

@@ -51,8 +51,11 @@ struct LoadedApi : Api {
 
 void check_initialized(const Api& api, Result result) {
   if (result == Result::success) return;
-  if (result == Result::no_device)
-    missing("no HIP device: the runtime is there and finds none (hipInit: hipErrorNoDevice)");
+  // HIP 5.2.3 says invalid_device on a machine without an AMD GPU.
+  if (result == Result::no_device || result == Result::invalid_device) {
+    missing(fmt::format("no HIP device: the runtime of ROCm {} is there and finds none (hipInit: {})",
+                        version_text(api.runtime_version), name(api, result)));
+  }
   missing(fmt::format("the HIP runtime does not start: hipInit failed with {} ({})", name(api, result),
                       static_cast<int>(result)));
 }

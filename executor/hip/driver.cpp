@@ -32,7 +32,8 @@ class HipDriver final : public Driver {
 
   const DeviceProperties& properties() const noexcept override { return properties_; }
   bool graphs_need_a_test() const noexcept override { return true; }
-  std::size_t updates_before_rebuild() const noexcept override { return 16'384; }
+  // At about 5.5 KB each (ROCm/rocm-systems#10713), some 90 MB.
+  std::size_t updates_before_renewal() const noexcept override { return 16'384; }
 
   DevicePointer allocate(std::size_t bytes) override;
   void release(DevicePointer pointer) noexcept override {

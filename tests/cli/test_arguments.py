@@ -145,9 +145,11 @@ class Arguments(ProgramTest):
 class Missing(ProgramTest):
     def test_missing_gpu(self):
         # A library of that name cannot be there, so no machine has this driver.
-        done = self.assert_refused("run", self.write_schedule(), "--device", "cuda", says="cuda", expect=3,
-                                   environment={"RONDO_CUDA_LIBRARY": "/nonexistent/libcuda.so"})
-        self.assertIn("/nonexistent/libcuda.so", done.stderr)
+        for device, variable in (("cuda", "RONDO_CUDA_LIBRARY"), ("hip", "RONDO_HIP_LIBRARY")):
+            with self.subTest(device):
+                done = self.assert_refused("run", self.write_schedule(), "--device", device, says=variable, expect=3,
+                                           environment={variable: "/nonexistent/driver.so"})
+                self.assertIn("/nonexistent/driver.so", done.stderr)
 
     def test_missing_compiler(self):
         path = self.write_schedule()

@@ -509,7 +509,7 @@ TEST_P(DriverConformance, AnUnknownKernelIsRefusedByName) {
   driver().unload_module(module);
 }
 
-INSTANTIATE_TEST_SUITE_P(Device, DriverConformance, ::testing::Values("host", "cuda"),
+INSTANTIATE_TEST_SUITE_P(Device, DriverConformance, ::testing::Values("host", "cuda", "hip"),
                          [](const auto& suite) { return suite.param; });
 
 }  // namespace

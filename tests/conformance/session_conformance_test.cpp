@@ -1,4 +1,4 @@
-// What a session promises, on every device there is: "host" always, "cuda" where one is found.
+// What a session promises, on every device there is: "host" always, "cuda" and "hip" where one is found.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -7,6 +7,7 @@
 
 #include "driver.h"
 #include "gate.h"
+#include "handles.h"
 #include "must_be_there.h"
 #include "rondo/device.h"
 #include "rondo/session.h"
@@ -54,7 +55,7 @@ class SessionConformance : public ::testing::TestWithParam<const char*> {
   std::shared_ptr<Device> device_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, SessionConformance, ::testing::Values("host", "cuda"),
+INSTANTIATE_TEST_SUITE_P(Devices, SessionConformance, ::testing::Values("host", "cuda", "hip"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 // A stream of its own that is blocked until it is opened.
@@ -161,7 +162,7 @@ class QueuedLaunches : public SessionConformance {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, QueuedLaunches, ::testing::Values("host", "cuda"),
+INSTANTIATE_TEST_SUITE_P(Devices, QueuedLaunches, ::testing::Values("host", "cuda", "hip"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 TEST_P(QueuedLaunches, KeepTheirOwnPointers) {
@@ -170,6 +171,54 @@ TEST_P(QueuedLaunches, KeepTheirOwnPointers) {
 
 TEST_P(QueuedLaunches, KeepTheirOwnSlots) {
   run(R"j({"kernel": "record_at", "grid": [1], "block": [1], "args": ["out", "sum", {"slot": "pos"}]})j");
+}
+
+// What a step leaves depends on all steps before it, so that one that is lost, doubled, out of order or run
+// with another's arguments shows in the end. `rounds` may be 0, which disables its op.
+constexpr const char* chain_schedule = R"j({
+  "rondo": 1, "name": "chain",
+  "params": {"value": {"type": "i32", "step": 0}, "other": {"type": "i32", "step": 0}, "rounds": {"type": "i32", "step": 1, "min": 0, "max": 3}},
+  "buffers": {"state": {"type": "u64", "shape": [1], "role": "state", "fill": 1}},
+  "kernels": {"step": {"entry": "step", "code": "extern \"C\" __global__ void step(unsigned long long* state, int value) { *state = *state * 31 + value; }"},
+              "rounds": {"entry": "rounds", "code": "extern \"C\" __global__ void rounds(unsigned long long* state, int value) { if (blockIdx.x == 0) *state = *state * 17 + value + gridDim.x; }"}},
+  "ops": [{"kernel": "step", "grid": [1], "block": [1], "args": ["state", "value"]},
+          {"kernel": "rounds", "grid": ["rounds"], "block": [1], "args": ["state", "other"]},
+          {"kernel": "step", "grid": [1], "block": [1], "args": ["state", "other"]}]
+})j";
+
+TEST_P(SessionConformance, AGraphThatIsRenewedInTheBackgroundLosesNothing) {
+  SessionOptions options;
+  options.updates_before_renewal = 7;
+  Session session = make(chain_schedule, options);
+  if (session.mode() == Mode::eager) GTEST_SKIP() << "graphs are off on this device";
+  const ParamHandle value = session.param("value"), other = session.param("other"),
+                    rounds = session.param("rounds");
+  Driver& driver = device_->driver();
+  const OwnedStream streams[] = {{driver, driver.create_stream()}, {driver, driver.create_stream()}};
+  const OwnedEvent done(driver, driver.create_event());
+  std::mt19937 random(5);
+  std::uint64_t expected = 1;
+  std::int64_t now[] = {0, 0, 1};
+  for (int i = 0; i < 3000; ++i) {
+    if (random() % 3 != 0) now[0] = random() % 1000;
+    if (random() % 3 == 0) now[1] = random() % 1000;
+    if (random() % 5 == 0) now[2] = random() % 4;
+    ASSERT_TRUE(session.set(value, now[0]).ok());
+    ASSERT_TRUE(session.set(other, now[1]).ok());
+    ASSERT_TRUE(session.set(rounds, now[2]).ok());
+    const StreamHandle stream = streams[i / 10 % 2].get();
+    ASSERT_TRUE(driver.wait(stream, done.get()).ok());
+    ASSERT_TRUE(session.launch({stream}).ok());
+    ASSERT_TRUE(driver.record(done.get(), stream).ok());
+    expected = expected * 31 + now[0];
+    if (now[2] != 0) expected = expected * 17 + now[1] + now[2];
+    expected = expected * 31 + now[1];
+    if (i % 100 != 99) continue;
+    ASSERT_TRUE(session.synchronize({stream}).ok());
+    ASSERT_THAT(read<std::uint64_t>(session, "state"), ElementsAre(expected)) << "after step " << i;
+  }
+  EXPECT_GE(session.counters().renewals, 2u);
+  EXPECT_EQ(session.counters().failed_renewals, 0u);
 }
 
 TEST_P(SessionConformance, GridBlockAndSharedMemoryFollowStepParams) {

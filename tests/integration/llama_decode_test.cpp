@@ -139,7 +139,7 @@ class LlamaDecode : public ::testing::TestWithParam<const char*> {
   std::shared_ptr<Device> device_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Devices, LlamaDecode, ::testing::Values("host", "cuda"),
+INSTANTIATE_TEST_SUITE_P(Devices, LlamaDecode, ::testing::Values("host", "cuda", "hip"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 TEST_P(LlamaDecode, LogitsFollowTheReferenceFedItsOwnTokens) {

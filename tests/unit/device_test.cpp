@@ -15,11 +15,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A machine on which libcuda is not found, whatever it has.
-class WithoutCuda : public ::testing::Test {
+// A machine on which no vendor's library is found, whatever it has.
+class WithoutGpu : public ::testing::Test {
  protected:
-  WithoutCuda() { setenv("RONDO_CUDA_LIBRARY", "/no/such/libcuda.so.1", 1); }
-  ~WithoutCuda() override { unsetenv("RONDO_CUDA_LIBRARY"); }
+  WithoutGpu() {
+    setenv("RONDO_CUDA_LIBRARY", "/no/such/libcuda.so.1", 1);
+    setenv("RONDO_HIP_LIBRARY", "/no/such/libamdhip64.so.6", 1);
+  }
+  ~WithoutGpu() override {
+    unsetenv("RONDO_CUDA_LIBRARY");
+    unsetenv("RONDO_HIP_LIBRARY");
+  }
 };
 
 Diagnostic refusal(const char* spec, ErrorCode code) {
@@ -33,37 +39,41 @@ Diagnostic refusal(const char* spec, ErrorCode code) {
   return {};
 }
 
-TEST_F(WithoutCuda, AnUnknownSpecIsToldTheForms) {
+TEST_F(WithoutGpu, AnUnknownSpecIsToldTheForms) {
   for (const char* spec :
-       {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:99999999999", "HOST", "host:2"}) {
+       {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:99999999999", "hip:", "hip:-1", "hips", "cudahip", "HOST", "host:2"}) {
     EXPECT_THAT(refusal(spec, ErrorCode::bad_argument).hint, HasSubstr("\"cuda:i\""));
   }
 }
 
-TEST_F(WithoutCuda, ADeviceThatIsNotThereSaysWhy) {
+TEST_F(WithoutGpu, ADeviceThatIsNotThereSaysWhy) {
   EXPECT_THAT(refusal("cuda", ErrorCode::missing_backend).message, HasSubstr("/no/such/libcuda.so.1"));
   EXPECT_THAT(refusal("cuda:3", ErrorCode::missing_backend).message, HasSubstr("/no/such/libcuda.so.1"));
+  EXPECT_THAT(refusal("hip", ErrorCode::missing_backend).message, HasSubstr("/no/such/libamdhip64.so.6"));
 }
 
-TEST_F(WithoutCuda, AutoIsTheHost) {
+TEST_F(WithoutGpu, AutoIsTheHost) {
   const auto device = open_device("auto");
   EXPECT_EQ(device->spec(), "host");
   EXPECT_EQ(device->properties().backend, "host");
   EXPECT_EQ(&device->compiler(), &device->compiler());
 }
 
-TEST_F(WithoutCuda, TheListSaysWhatIsMissingAndWhy) {
+TEST_F(WithoutGpu, TheListSaysWhatIsMissingAndWhy) {
   const std::vector<DeviceReport> reports = list_devices();
-  ASSERT_EQ(reports.size(), 2U);
+  ASSERT_EQ(reports.size(), 3U);
   EXPECT_EQ(reports[0].spec, "cuda");
   EXPECT_FALSE(reports[0].available);
   EXPECT_THAT(reports[0].problem, HasSubstr("/no/such/libcuda.so.1"));
-  EXPECT_EQ(reports[1].spec, "host");
-  EXPECT_TRUE(reports[1].available) << reports[1].problem;
-  EXPECT_FALSE(reports[1].compiler.empty());
+  EXPECT_EQ(reports[1].spec, "hip");
+  EXPECT_FALSE(reports[1].available);
+  EXPECT_THAT(reports[1].problem, HasSubstr("/no/such/libamdhip64.so.6"));
+  EXPECT_EQ(reports[2].spec, "host");
+  EXPECT_TRUE(reports[2].available) << reports[2].problem;
+  EXPECT_FALSE(reports[2].compiler.empty());
 }
 
-TEST_F(WithoutCuda, TheListHoldsOutWithABadEnvironment) {
+TEST_F(WithoutGpu, TheListHoldsOutWithABadEnvironment) {
   setenv("RONDO_HOST_THREADS", "many", 1);
   const std::vector<DeviceReport> reports = list_devices();
   unsetenv("RONDO_HOST_THREADS");

@@ -38,7 +38,7 @@ class Device;
 enum class Mode : std::uint8_t { graph, eager };
 
 struct SessionOptions {
-  Mode mode = Mode::graph;
+  Mode mode = Mode::graph;  // eager instead where the device's graphs do not work, with a notice
   // Constants' values in place of the schedule's, as text: {"kv_by_slot", "1"}. An unknown or step param:
   // bad_argument.
   std::vector<std::pair<std::string, std::string>> constants;
@@ -48,6 +48,9 @@ struct SessionOptions {
   bool separate_buffers = false;
   bool use_cache = true;  // false: every kernel is compiled anew, and none is kept
   std::optional<std::filesystem::path> cache_directory;  // nullopt: the default, see rtc/cache.h
+  // After how many node updates the executable graph is replaced, in the background, by a new one: ROCm keeps some memory of each
+  // update as long as the executable graph lives. 0: never. nullopt: 16,384 on hip, never elsewhere.
+  std::optional<std::size_t> updates_before_renewal = std::nullopt;
   unsigned compile_threads = 0;                          // 0: as many as there are processors
   // Long steps report here: what is being done, how much of how much. Called from the building thread or,
   // during compilation, from one compiling thread at a time.
@@ -90,6 +93,8 @@ struct Counters {
   std::uint64_t node_toggles = 0;     // cuGraphNodeSetEnabled
   std::uint64_t instantiations = 0;   // cuGraphInstantiate
   std::uint64_t captures = 0;         // stream captures: always 0, Rondo has none
+  std::uint64_t renewals = 0;         // the executable graph was replaced by a new one
+  std::uint64_t failed_renewals = 0;  // it was to be, and the old one stayed
 };
 
 struct BuildSummary {
@@ -127,6 +132,7 @@ class Session {
   BufferHandle buffer(std::string_view name) const;
   const Counters& counters() const noexcept;
   const BuildSummary& summary() const noexcept;
+  Mode mode() const noexcept;  // as it is, which may not be what was asked for
 
   // A step param's value for all launches from now on. Out of its range, a constant, or the wrong kind:
   // bad_argument, and nothing has changed. An integer given for a float param is converted.

@@ -1,0 +1,44 @@
+// A graph that is replaced by a new one after a number of node updates.
+//
+// Current ROCm keeps the kernarg memory of every exec update until the exec is destroyed, about 5.5 KB each
+// (ROCm/rocm-systems#10713). So the state of all nodes is copied at some launch, a thread of its own builds a new graph and exec from
+// it, and a later launch brings that up to date with what was updated meanwhile, and goes on with it. The old one is destroyed when
+// its last launch is done. The caller waits for none of this, unless as many updates again have come before the new graph is there.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "graph.h"
+#include "rondo/session.h"
+
+namespace rondo {
+
+class RenewedGraph {
+ public:
+  // All references outlive this object, and all of them but `arguments` and `counters` stay as they are. `updates_before_renewal`:
+  // 0 for never. Throws Error as Graph.
+  RenewedGraph(Driver& driver, const Plan& plan, const Schedule& schedule,
+               std::span<const FunctionHandle> functions, const PackedArguments& arguments,
+               std::size_t updates_before_renewal, Counters& counters);
+  ~RenewedGraph();
+  RenewedGraph(const RenewedGraph&) = delete;
+  RenewedGraph& operator=(const RenewedGraph&) = delete;
+
+  void upload(StreamHandle stream) { graph_.upload(stream); }
+  // Affect launches made from now on. `arguments` must have accepted the same state before the next launch.
+  Status update(const NodeUpdate& update) noexcept;
+  Status enable(std::uint32_t node, bool enabled) noexcept;
+  // Launches of the old graph and of the new one run in the order in which they were queued, in whatever streams.
+  Status launch(StreamHandle stream) noexcept;
+
+ private:
+  class Renewal;
+
+  Graph graph_;
+  Counters& counters_;
+  std::unique_ptr<Renewal> renewal_;  // null: never
+};
+
+}  // namespace rondo
