@@ -96,7 +96,7 @@ void add_option(std::string_view option, Options& options) {
     return option.starts_with(name) ? option.substr(name.size()) : std::string_view();
   };
   constexpr std::string_view refused[] = {"--use_fast_math", "--fmad=false", "-G"};
-  constexpr std::string_view accepted[] = {"-I", "-std=", "--std=", "-O", "-ffast-math"};
+  constexpr std::string_view accepted[] = {"-I", "-std=", "--std=", "-O", "-ffast-math", "-nostdinc"};
   if (const auto define = value_of("-D"); !define.empty()) {
     const std::size_t equals = define.find('=');
     const auto value = equals == std::string_view::npos ? "1" : define.substr(equals + 1);
