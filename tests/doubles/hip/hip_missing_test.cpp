@@ -45,8 +45,8 @@ TEST(HipMissing, NamesTheFunctionThatIsMissingAndBothVersions) {
 }
 
 TEST(HipMissing, NamesBothVersionsOfARuntimeThatIsTooOld) {
-  EXPECT_THAT(problem_with(OLD_LIBRARY),
-              AllOf(HasSubstr("too old"), HasSubstr("ROCm 5.1"), HasSubstr("needs 5.2"), HasSubstr("install")));
+  EXPECT_THAT(problem_with(OLD_LIBRARY), AllOf(HasSubstr("too old"), HasSubstr("ROCm 5.1"),
+                                               HasSubstr("needs 5.2"), HasSubstr("install")));
 }
 
 TEST(HipMissing, SaysThatThereIsARuntimeWithoutADevice) {
