@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "cuda/api.h"
@@ -78,7 +79,8 @@ struct Engine {
 
 std::vector<char> compile(void* library, std::vector<char>& lowered) {
   nvrtc::Api api;
-  nvrtc::for_each_symbol(api, [&](const char* name, auto& function) { find(library, name, function); });
+  nvrtc::for_each_symbol(
+      api, [&](const std::string& name, auto& function) { find(library, name.c_str(), function); });
   nvrtc::Program program = nullptr;
   CHECK(api.create_program(&program, source, "put.cu", 0, nullptr, nullptr));
   CHECK(api.add_name_expression(program, "put"));
