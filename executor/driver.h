@@ -52,6 +52,8 @@ struct KernelLaunch {
   std::size_t argument_bytes = 0;
 };
 
+class ForeignGraphs;
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -116,6 +118,9 @@ class Driver {
   virtual Status update_kernel_node(ExecHandle exec, NodeHandle node, const KernelLaunch& launch) noexcept = 0;
   virtual Status enable_node(ExecHandle exec, NodeHandle node, bool enabled) noexcept = 0;
   virtual Status launch_graph(ExecHandle exec, StreamHandle stream) noexcept = 0;
+
+  // Access to graphs that others made (foreign_graphs.h), as long as the driver lives; null where there are none (host).
+  virtual ForeignGraphs* foreign_graphs() noexcept { return nullptr; }
 
  protected:
   Driver() = default;

@@ -22,6 +22,8 @@ namespace rondo {
 
 enum class ForeignNodeKind : std::uint8_t { kernel, memcpy, memset, child_graph, empty, host, event, memory, conditional, other };
 
+// `fixed`, in all three: why the driver takes no update of this node, in words that follow its name; null where it does. A string
+// that lives forever.
 struct ForeignKernel {
   void* function = nullptr;        // CUfunction, CUkernel or hipFunction_t: the driver's own handle, kept alive by its module
   bool is_library_kernel = false;  // a CUkernel
@@ -32,15 +34,17 @@ struct ForeignKernel {
   Dim3 cluster{0, 0, 0};  // 0: none
   std::vector<ParameterLayout> layout;
   std::vector<std::byte> arguments;  // packed, as `layout` says
+  const char* fixed = nullptr;
 };
 
 struct ForeignMemcpy {
   struct End {
     bool is_device = false;  // else the host's memory, or an array, which has no address
-    std::uint64_t address = 0;
+    std::uint64_t address = 0;  // of the first byte that is copied
   };
   End from, to;
   std::size_t width_bytes = 0, height = 1, depth = 1;
+  const char* fixed = nullptr;
   // The vendor's own struct of all parameters; the addresses above take the place of those in it when the node is updated.
   alignas(std::max_align_t) std::array<std::byte, 256> native{};
   void* context = nullptr;
@@ -51,6 +55,7 @@ struct ForeignMemset {
   std::size_t pitch = 0, width = 0, height = 1;  // width in elements
   std::uint32_t value = 0, element_bytes = 1;
   void* context = nullptr;
+  const char* fixed = nullptr;
 };
 
 // Where the layout of a kernel's arguments comes from when the driver cannot be asked (HIP, CUDA before 12.4): code objects, by the
@@ -77,16 +82,39 @@ class ForeignGraphs {
   virtual ForeignMemcpy read_memcpy(NodeHandle node) = 0;
   virtual ForeignMemset read_memset(NodeHandle node) = 0;
 
-  // `node` belongs to the graph that `exec` was made of, which is still there (both vendors).
+  // `node` belongs to the graph that `exec` was made of, which is still there (both vendors). A node that is `fixed` is refused
+  // with bad_argument.
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) noexcept = 0;
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignMemcpy& copy) noexcept = 0;
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignMemset& set) noexcept = 0;
+
+  // Makes the device current on this thread as long as it lives, so that many calls in a row need not do so one by one.
+  class Scope {
+   public:
+    explicit Scope(ForeignGraphs& graphs) noexcept : graphs_(graphs), status_(graphs.enter(before_)) {}
+    ~Scope() {
+      if (status_.ok()) graphs_.leave(before_);
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+    const Status& status() const noexcept { return status_; }
+
+   private:
+    ForeignGraphs& graphs_;
+    std::uint64_t before_ = 0;
+    const Status status_;
+  };
 
   // The whole allocation that an address lies in; nullopt for what is no device memory.
   virtual std::optional<AddressRange> allocation(std::uint64_t address) noexcept = 0;
 
  protected:
   ForeignGraphs() = default;
+
+ private:
+  // `before`: what the implementation needs to leave again.
+  virtual Status enter(std::uint64_t& before) noexcept = 0;
+  virtual void leave(std::uint64_t before) noexcept = 0;
 };
 
 }  // namespace rondo

@@ -69,7 +69,22 @@ enum class FunctionAttribute : unsigned {
   shared_bytes = 1,
   max_dynamic_shared_bytes = 8
 };
-enum class PointerAttribute : unsigned { memory_type = 2 };
+enum class PointerAttribute : unsigned { memory_type = 2, range_start = 11, range_bytes = 12 };
+enum class MemoryType : unsigned { host = 1, device = 2, array = 3, unified = 4 };
+enum class LaunchAttribute : unsigned { cooperative = 2, cluster_dimension = 4 };
+enum class NodeType : unsigned {
+  kernel = 0,
+  memcpy = 1,
+  memset = 2,
+  host = 3,
+  child_graph = 4,
+  empty = 5,
+  wait_event = 6,
+  event_record = 7,
+  memory_allocation = 10,
+  memory_free = 11,
+  conditional = 13,
+};
 enum class JitOption : unsigned { error_log = 5, error_log_bytes = 6 };
 
 inline constexpr unsigned stream_non_blocking = 1;  // CU_STREAM_NON_BLOCKING
@@ -94,6 +109,47 @@ struct KernelNodeParameters {
   void** extra;
   Kernel kernel;
   Context context;
+};
+
+// CUlaunchAttributeValue
+union LaunchAttributeValue {
+  alignas(8) char room[64];
+  int cooperative;
+  struct {
+    unsigned x, y, z;
+  } cluster;
+};
+
+// CUgraphEdgeData
+struct EdgeData {
+  unsigned char from_port, to_port, type, reserved[5];
+};
+
+// CUDA_MEMCPY3D_v2
+struct Memcpy3D {
+  std::size_t from_x_bytes, from_y, from_z, from_level;
+  MemoryType from_type;
+  const void* from_host;
+  DeviceAddress from_device;
+  void* from_array;
+  void* reserved_0;
+  std::size_t from_pitch, from_height;
+  std::size_t to_x_bytes, to_y, to_z, to_level;
+  MemoryType to_type;
+  void* to_host;
+  DeviceAddress to_device;
+  void* to_array;
+  void* reserved_1;
+  std::size_t to_pitch, to_height;
+  std::size_t width_bytes, height, depth;
+};
+
+// CUDA_MEMSET_NODE_PARAMS_v1
+struct MemsetNodeParameters {
+  DeviceAddress to;
+  std::size_t pitch;
+  unsigned value, element_bytes;
+  std::size_t width, height;
 };
 
 // Every function that is called: its exact name in the library (an unsuffixed name is an old interface where
@@ -157,7 +213,26 @@ struct KernelNodeParameters {
   F(cuGraphExecKernelNodeSetParams_v2, 12000, required,                                                     \
     (Exec exec, Node node, const KernelNodeParameters* parameters))                                         \
   F(cuGraphNodeSetEnabled, 11060, required, (Exec exec, Node node, unsigned enabled))                       \
-  F(cuGraphLaunch, 10000, required, (Exec exec, Stream stream))
+  F(cuGraphLaunch, 10000, required, (Exec exec, Stream stream))                                             \
+  F(cuCtxGetCurrent, 4000, required, (Context * context))                                                   \
+  F(cuGraphGetNodes, 10000, optional, (Graph graph, Node * nodes, std::size_t * count))                     \
+  F(cuGraphGetEdges_v2, 12030, optional,                                                                    \
+    (Graph graph, Node * from, Node * to, EdgeData * data, std::size_t * count))                            \
+  F(cuGraphNodeGetType, 10000, optional, (Node node, NodeType * type))                                      \
+  F(cuGraphChildGraphNodeGetGraph, 10000, optional, (Node node, Graph * graph))                             \
+  F(cuGraphKernelNodeGetParams_v2, 12000, optional, (Node node, KernelNodeParameters * parameters))         \
+  F(cuGraphKernelNodeGetAttribute, 11000, optional,                                                         \
+    (Node node, LaunchAttribute attribute, LaunchAttributeValue * value))                                   \
+  F(cuKernelGetParamInfo, 12040, optional,                                                                  \
+    (Kernel kernel, std::size_t index, std::size_t * offset, std::size_t * size))                           \
+  F(cuFuncGetName, 12030, optional, (const char** name, Function function))                                 \
+  F(cuKernelGetName, 12030, optional, (const char** name, Kernel kernel))                                   \
+  F(cuGraphMemcpyNodeGetParams, 10000, optional, (Node node, Memcpy3D * parameters))                        \
+  F(cuGraphMemsetNodeGetParams, 10000, optional, (Node node, MemsetNodeParameters * parameters))            \
+  F(cuGraphExecMemcpyNodeSetParams, 10020, optional,                                                        \
+    (Exec exec, Node node, const Memcpy3D* parameters, Context context))                                    \
+  F(cuGraphExecMemsetNodeSetParams, 10020, optional,                                                        \
+    (Exec exec, Node node, const MemsetNodeParameters* parameters, Context context))
 
 // The table. An optional function that the driver does not have is null.
 struct Api {

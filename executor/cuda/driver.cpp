@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "context.h"
+#include "foreign_graphs.h"
 #include "launch_limits.h"
 #include "module.h"
 #include "packed_launch.h"
@@ -47,7 +48,8 @@ class CudaDriver final : public Driver {
         properties_(cuda::properties(*api_, ordinal)),
         reads_host_pages_(attribute(*api_, device_of(*api_, ordinal),
                                     DeviceAttribute::pageable_access_by_host_page_tables) != 0),
-        context_(*api_, device_of(*api_, ordinal)) {}
+        context_(*api_, device_of(*api_, ordinal)),
+        foreign_graphs_(make_foreign_graphs(*api_, context_.get())) {}
 
   const DeviceProperties& properties() const noexcept override { return properties_; }
 
@@ -104,6 +106,7 @@ class CudaDriver final : public Driver {
   Status update_kernel_node(ExecHandle exec, NodeHandle node, const KernelLaunch& launch) noexcept override;
   Status enable_node(ExecHandle exec, NodeHandle node, bool enabled) noexcept override;
   Status launch_graph(ExecHandle exec, StreamHandle stream) noexcept override;
+  ForeignGraphs* foreign_graphs() noexcept override { return foreign_graphs_.get(); }
 
  private:
   // For what destroys: there is nobody to tell of a failure.
@@ -118,6 +121,7 @@ class CudaDriver final : public Driver {
   const DeviceProperties properties_;
   const bool reads_host_pages_;
   const PrimaryContext context_;
+  const std::unique_ptr<ForeignGraphs> foreign_graphs_;
 };
 
 // In a function that returns a Status: the context for the rest of it.

@@ -31,6 +31,16 @@ constexpr bool same_type() {
     return std::is_same_v<std::underlying_type_t<Ours>, std::underlying_type_t<Theirs>>;
   } else if constexpr (std::is_same_v<Ours, KernelNodeParameters>) {
     return std::is_same_v<Theirs, CUDA_KERNEL_NODE_PARAMS_v2>;
+  } else if constexpr (std::is_same_v<Ours, LaunchAttributeValue>) {
+    return std::is_same_v<Theirs, CUlaunchAttributeValue>;
+  } else if constexpr (std::is_same_v<Ours, EdgeData>) {
+    return std::is_same_v<Theirs, CUgraphEdgeData>;
+  } else if constexpr (std::is_same_v<Ours, Memcpy3D>) {
+    return std::is_same_v<Theirs, CUDA_MEMCPY3D_v2>;
+  } else if constexpr (std::is_same_v<Ours, MemsetNodeParameters>) {
+    return std::is_same_v<Theirs, CUDA_MEMSET_NODE_PARAMS_v1>;
+  } else if constexpr (std::is_same_v<Ours, void> && std::is_same_v<Theirs, CUarray_st>) {
+    return true;
   } else {
     return false;
   }
@@ -87,15 +97,35 @@ RONDO_CUDA_VALUE(FunctionAttribute::shared_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_
 RONDO_CUDA_VALUE(FunctionAttribute::max_dynamic_shared_bytes,
                  CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
 RONDO_CUDA_VALUE(PointerAttribute::memory_type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
+RONDO_CUDA_VALUE(PointerAttribute::range_start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
+RONDO_CUDA_VALUE(PointerAttribute::range_bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+RONDO_CUDA_VALUE(MemoryType::host, CU_MEMORYTYPE_HOST);
+RONDO_CUDA_VALUE(MemoryType::device, CU_MEMORYTYPE_DEVICE);
+RONDO_CUDA_VALUE(MemoryType::array, CU_MEMORYTYPE_ARRAY);
+RONDO_CUDA_VALUE(MemoryType::unified, CU_MEMORYTYPE_UNIFIED);
+RONDO_CUDA_VALUE(LaunchAttribute::cooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
+RONDO_CUDA_VALUE(LaunchAttribute::cluster_dimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+RONDO_CUDA_VALUE(NodeType::kernel, CU_GRAPH_NODE_TYPE_KERNEL);
+RONDO_CUDA_VALUE(NodeType::memcpy, CU_GRAPH_NODE_TYPE_MEMCPY);
+RONDO_CUDA_VALUE(NodeType::memset, CU_GRAPH_NODE_TYPE_MEMSET);
+RONDO_CUDA_VALUE(NodeType::host, CU_GRAPH_NODE_TYPE_HOST);
+RONDO_CUDA_VALUE(NodeType::child_graph, CU_GRAPH_NODE_TYPE_GRAPH);
+RONDO_CUDA_VALUE(NodeType::empty, CU_GRAPH_NODE_TYPE_EMPTY);
+RONDO_CUDA_VALUE(NodeType::wait_event, CU_GRAPH_NODE_TYPE_WAIT_EVENT);
+RONDO_CUDA_VALUE(NodeType::event_record, CU_GRAPH_NODE_TYPE_EVENT_RECORD);
+RONDO_CUDA_VALUE(NodeType::memory_allocation, CU_GRAPH_NODE_TYPE_MEM_ALLOC);
+RONDO_CUDA_VALUE(NodeType::memory_free, CU_GRAPH_NODE_TYPE_MEM_FREE);
+RONDO_CUDA_VALUE(NodeType::conditional, CU_GRAPH_NODE_TYPE_CONDITIONAL);
 RONDO_CUDA_VALUE(JitOption::error_log, CU_JIT_ERROR_LOG_BUFFER);
 RONDO_CUDA_VALUE(JitOption::error_log_bytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 RONDO_CUDA_VALUE(stream_non_blocking, CU_STREAM_NON_BLOCKING);
 RONDO_CUDA_VALUE(event_default, CU_EVENT_DEFAULT);
 
-#define RONDO_CUDA_FIELD(ours, theirs)                                                                 \
-  static_assert(offsetof(KernelNodeParameters, ours) == offsetof(CUDA_KERNEL_NODE_PARAMS_v2, theirs)); \
-  static_assert(                                                                                       \
-      same_type<decltype(KernelNodeParameters::ours), decltype(CUDA_KERNEL_NODE_PARAMS_v2::theirs)>())
+#define RONDO_CUDA_FIELD_OF(Ours, ours, Theirs, theirs)            \
+  static_assert(offsetof(Ours, ours) == offsetof(Theirs, theirs)); \
+  static_assert(same_type<decltype(Ours::ours), decltype(Theirs::theirs)>())
+#define RONDO_CUDA_FIELD(ours, theirs) \
+  RONDO_CUDA_FIELD_OF(KernelNodeParameters, ours, CUDA_KERNEL_NODE_PARAMS_v2, theirs)
 static_assert(sizeof(KernelNodeParameters) == sizeof(CUDA_KERNEL_NODE_PARAMS_v2));
 RONDO_CUDA_FIELD(function, func);
 RONDO_CUDA_FIELD(grid_x, gridDimX);
@@ -109,6 +139,49 @@ RONDO_CUDA_FIELD(kernel_parameters, kernelParams);
 RONDO_CUDA_FIELD(extra, extra);
 RONDO_CUDA_FIELD(kernel, kern);
 RONDO_CUDA_FIELD(context, ctx);
+
+#define RONDO_CUDA_COPY_FIELD(ours, theirs) RONDO_CUDA_FIELD_OF(Memcpy3D, ours, CUDA_MEMCPY3D_v2, theirs)
+static_assert(sizeof(Memcpy3D) == sizeof(CUDA_MEMCPY3D_v2));
+RONDO_CUDA_COPY_FIELD(from_x_bytes, srcXInBytes);
+RONDO_CUDA_COPY_FIELD(from_y, srcY);
+RONDO_CUDA_COPY_FIELD(from_z, srcZ);
+RONDO_CUDA_COPY_FIELD(from_level, srcLOD);
+RONDO_CUDA_COPY_FIELD(from_type, srcMemoryType);
+RONDO_CUDA_COPY_FIELD(from_host, srcHost);
+RONDO_CUDA_COPY_FIELD(from_device, srcDevice);
+RONDO_CUDA_COPY_FIELD(from_array, srcArray);
+RONDO_CUDA_COPY_FIELD(reserved_0, reserved0);
+RONDO_CUDA_COPY_FIELD(from_pitch, srcPitch);
+RONDO_CUDA_COPY_FIELD(from_height, srcHeight);
+RONDO_CUDA_COPY_FIELD(to_x_bytes, dstXInBytes);
+RONDO_CUDA_COPY_FIELD(to_y, dstY);
+RONDO_CUDA_COPY_FIELD(to_z, dstZ);
+RONDO_CUDA_COPY_FIELD(to_level, dstLOD);
+RONDO_CUDA_COPY_FIELD(to_type, dstMemoryType);
+RONDO_CUDA_COPY_FIELD(to_host, dstHost);
+RONDO_CUDA_COPY_FIELD(to_device, dstDevice);
+RONDO_CUDA_COPY_FIELD(to_array, dstArray);
+RONDO_CUDA_COPY_FIELD(reserved_1, reserved1);
+RONDO_CUDA_COPY_FIELD(to_pitch, dstPitch);
+RONDO_CUDA_COPY_FIELD(to_height, dstHeight);
+RONDO_CUDA_COPY_FIELD(width_bytes, WidthInBytes);
+RONDO_CUDA_COPY_FIELD(height, Height);
+RONDO_CUDA_COPY_FIELD(depth, Depth);
+
+#define RONDO_CUDA_SET_FIELD(ours, theirs) \
+  RONDO_CUDA_FIELD_OF(MemsetNodeParameters, ours, CUDA_MEMSET_NODE_PARAMS_v1, theirs)
+static_assert(sizeof(MemsetNodeParameters) == sizeof(CUDA_MEMSET_NODE_PARAMS_v1));
+RONDO_CUDA_SET_FIELD(to, dst);
+RONDO_CUDA_SET_FIELD(pitch, pitch);
+RONDO_CUDA_SET_FIELD(value, value);
+RONDO_CUDA_SET_FIELD(element_bytes, elementSize);
+RONDO_CUDA_SET_FIELD(width, width);
+RONDO_CUDA_SET_FIELD(height, height);
+
+static_assert(sizeof(EdgeData) == sizeof(CUgraphEdgeData));
+static_assert(sizeof(LaunchAttributeValue) == sizeof(CUlaunchAttributeValue));
+static_assert(alignof(LaunchAttributeValue) == alignof(CUlaunchAttributeValue));
+static_assert(sizeof(LaunchAttributeValue::cluster) == sizeof(CUlaunchAttributeValue::clusterDim));
 
 TEST(CudaApi, NamesTheEntriesOfALaunchAsTheVendorDoes) {
   EXPECT_EQ(launch_end(), CU_LAUNCH_PARAM_END);
