@@ -16,9 +16,6 @@ struct CudaDouble {
   std::shared_ptr<const Api> api;
   DynamicLibrary library;
 
-  Result (*cuCtxGetCurrent)(Context*) = nullptr;
-  Result (*cuGraphGetNodes)(Graph, Node*, std::size_t*) = nullptr;
-  Result (*cuGraphKernelNodeGetParams_v2)(Node, KernelNodeParameters*) = nullptr;
   Result (*cuGraphKernelNodeSetParams_v2)(Node, const KernelNodeParameters*) = nullptr;
   decltype(&rondo_double_reset) reset = nullptr;
   decltype(&rondo_double_fail) fail = nullptr;
@@ -38,9 +35,6 @@ struct CudaDouble {
     api = load_api();
     std::string problem;
     library = DynamicLibrary::open(RONDO_DOUBLE_CUDA, problem);
-    find("cuCtxGetCurrent", cuCtxGetCurrent);
-    find("cuGraphGetNodes", cuGraphGetNodes);
-    find("cuGraphKernelNodeGetParams_v2", cuGraphKernelNodeGetParams_v2);
     find("cuGraphKernelNodeSetParams_v2", cuGraphKernelNodeSetParams_v2);
     find("rondo_double_reset", reset);
     find("rondo_double_fail", fail);

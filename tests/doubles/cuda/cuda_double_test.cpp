@@ -89,7 +89,7 @@ class CudaDoubleRules : public ::testing::Test {
   }
   KernelNodeParameters get(Node node) const {
     KernelNodeParameters result{};
-    EXPECT_EQ(double_.cuGraphKernelNodeGetParams_v2(node, &result), ok);
+    EXPECT_EQ(api_.cuGraphKernelNodeGetParams_v2(node, &result), ok);
     return result;
   }
   // A node that does out[index] = value; what it was given is overwritten at once.
@@ -159,11 +159,11 @@ TEST_F(CudaDoubleRules, EveryThreadNeedsAContextOfItsOwn) {
   std::thread([&] {
     DeviceAddress address = 0;
     elsewhere = api_.cuMemAlloc_v2(&address, 16);
-    EXPECT_EQ(double_.cuCtxGetCurrent(&current), ok);
+    EXPECT_EQ(api_.cuCtxGetCurrent(&current), ok);
   }).join();
   EXPECT_EQ(elsewhere, invalid_context);
   EXPECT_EQ(current, nullptr);
-  EXPECT_EQ(double_.cuCtxGetCurrent(&current), ok);
+  EXPECT_EQ(api_.cuCtxGetCurrent(&current), ok);
   EXPECT_NE(current, nullptr);
   EXPECT_EQ(api_.cuCtxPushCurrent_v2(reinterpret_cast<Context>(8)), invalid_context);
 }
@@ -294,10 +294,10 @@ TEST_F(CudaDoubleRules, ADependencyIsAddedOnceAndTheNodesAreListed) {
   EXPECT_EQ(api_.cuGraphAddDependencies(graph_, &nodes[0], &nodes[0], 1), Result::invalid_value);
   std::array<Node, 3> listed{};
   std::size_t count = 0;
-  ASSERT_EQ(double_.cuGraphGetNodes(graph_, nullptr, &count), ok);
+  ASSERT_EQ(api_.cuGraphGetNodes(graph_, nullptr, &count), ok);
   EXPECT_EQ(count, 2U);
   count = 3;
-  ASSERT_EQ(double_.cuGraphGetNodes(graph_, listed.data(), &count), ok);
+  ASSERT_EQ(api_.cuGraphGetNodes(graph_, listed.data(), &count), ok);
   EXPECT_EQ(count, 2U);
   EXPECT_THAT(listed, ElementsAre(nodes[0], nodes[1], nullptr));
   EXPECT_EQ(api_.cuGraphAddDependencies(graph_, &nodes[1], &nodes[0], 1),

@@ -225,9 +225,30 @@ Result cuDevicePrimaryCtxRelease_v2(Device device) {
   });
 }
 
+// A context besides the primary one: what is made while it is current differs in nothing but a node's
+// context.
+Result cuCtxCreate_v2(Context* context, unsigned flags, Device device) {
+  return on_device("cuCtxCreate_v2", device, [&] {
+    if (context == nullptr || flags != 0) return Result::invalid_value;
+    *context = objects().contexts.add(std::make_shared<int>());
+    thread_state().contexts.push_back(*context);
+    return Result::success;
+  });
+}
+
+Result cuCtxDestroy_v2(Context context) {
+  return call("cuCtxDestroy_v2", check_initialized, [&] {
+    if (objects().contexts.take(context) == nullptr) return invalid_context;
+    std::vector<Context>& contexts = thread_state().contexts;
+    if (!contexts.empty() && contexts.back() == context) contexts.pop_back();
+    return Result::success;
+  });
+}
+
 Result cuCtxPushCurrent_v2(Context context) {
   return call("cuCtxPushCurrent_v2", check_initialized, [&] {
-    if (context != primary_context() || primary_context_users.load() == 0) return invalid_context;
+    const bool is_primary = context == primary_context() && primary_context_users.load() != 0;
+    if (!is_primary && objects().contexts.find(context) == nullptr) return invalid_context;
     thread_state().contexts.push_back(context);
     return Result::success;
   });

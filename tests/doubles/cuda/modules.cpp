@@ -81,11 +81,64 @@ Result load(Module* module, const std::byte* image, const ErrorLog& log) {
   return Result::success;
 }
 
+Result unload(Module module) {
+  const auto object = objects().modules.take(module);
+  if (object == nullptr) return invalid_handle;
+  object->loaded = false;
+  for (const auto& [name, function] : object->functions) objects().functions.take(function);
+  doubles::host().unload_module(object->native);
+  return Result::success;
+}
+
+Result find_function(Function* function, Module module, const char* name) {
+  if (function == nullptr || name == nullptr) return Result::invalid_value;
+  const auto object = objects().modules.find(module);
+  if (object == nullptr) return invalid_handle;
+  Function& known = object->functions[name];
+  if (known == nullptr) {
+    FunctionHandle native = nullptr;
+    try {
+      native = doubles::host().function(object->native, name);
+    } catch (const Error&) {
+      object->functions.erase(name);
+      return not_found;
+    }
+    constexpr int without_opt_in = 48 * 1024;
+    known = objects().functions.add(std::make_shared<FunctionObject>(FunctionObject{
+        name, native, object, doubles::host().function_info(native, 0).parameters, without_opt_in}));
+  }
+  *function = known;
+  return Result::success;
+}
+
+Result give_name(const FunctionObject& function, const char** name) {
+  if (name == nullptr) return Result::invalid_value;
+  *name = function.name.c_str();
+  return Result::success;
+}
+
+Result give_parameter(const FunctionObject& function, std::size_t index, std::size_t* offset,
+                      std::size_t* size) {
+  if (offset == nullptr || index >= function.parameters.size()) return Result::invalid_value;
+  *offset = function.parameters[index].offset;
+  if (size != nullptr) *size = function.parameters[index].size;
+  return Result::success;
+}
+
 template <class Body>
 Result with_function(const char* name, Function function, Body body) noexcept {
   return in_context(name, [&] {
     const auto object = objects().functions.find(function);
     return object == nullptr ? invalid_handle : body(*object);
+  });
+}
+
+template <class Body>
+Result with_kernel(const char* name, Kernel kernel, Body body) noexcept {
+  return in_context(name, [&] {
+    const auto object = objects().kernels.find(kernel);
+    const auto function = object == nullptr ? nullptr : objects().functions.find(object->function);
+    return function == nullptr ? invalid_handle : body(*function);
   });
 }
 
@@ -106,37 +159,11 @@ Result cuModuleLoadDataEx(Module* module, const void* image, unsigned option_cou
 }
 
 Result cuModuleUnload(Module module) {
-  return in_context("cuModuleUnload", [&] {
-    const auto object = objects().modules.take(module);
-    if (object == nullptr) return invalid_handle;
-    object->loaded = false;
-    for (const auto& [name, function] : object->functions) objects().functions.take(function);
-    doubles::host().unload_module(object->native);
-    return Result::success;
-  });
+  return in_context("cuModuleUnload", [&] { return unload(module); });
 }
 
 Result cuModuleGetFunction(Function* function, Module module, const char* name) {
-  return in_context("cuModuleGetFunction", [&] {
-    if (function == nullptr || name == nullptr) return Result::invalid_value;
-    const auto object = objects().modules.find(module);
-    if (object == nullptr) return invalid_handle;
-    Function& known = object->functions[name];
-    if (known == nullptr) {
-      FunctionHandle native = nullptr;
-      try {
-        native = doubles::host().function(object->native, name);
-      } catch (const Error&) {
-        object->functions.erase(name);
-        return not_found;
-      }
-      constexpr int without_opt_in = 48 * 1024;
-      known = objects().functions.add(std::make_shared<FunctionObject>(FunctionObject{
-          native, object, doubles::host().function_info(native, 0).parameters, without_opt_in}));
-    }
-    *function = known;
-    return Result::success;
-  });
+  return in_context("cuModuleGetFunction", [&] { return find_function(function, module, name); });
 }
 
 Result cuFuncLoad(Function function) {
@@ -173,10 +200,59 @@ Result cuFuncSetAttribute(Function function, FunctionAttribute attribute, int va
 
 Result cuFuncGetParamInfo(Function function, std::size_t index, std::size_t* offset, std::size_t* size) {
   return with_function("cuFuncGetParamInfo", function, [&](const FunctionObject& object) {
-    if (offset == nullptr || index >= object.parameters.size()) return Result::invalid_value;
-    *offset = object.parameters[index].offset;
-    if (size != nullptr) *size = object.parameters[index].size;
+    return give_parameter(object, index, offset, size);
+  });
+}
+
+Result cuFuncGetName(const char** name, Function function) {
+  return with_function("cuFuncGetName", function,
+                       [&](const FunctionObject& object) { return give_name(object, name); });
+}
+
+Result cuLibraryLoadData(Library* library, const void* code, JitOption*, void**, unsigned option_count, void*,
+                         void**, unsigned library_option_count) {
+  return in_context("cuLibraryLoadData", [&] {
+    if (library == nullptr || code == nullptr || option_count != 0 || library_option_count != 0)
+      return Result::invalid_value;
+    Module module = nullptr;
+    const Result result = load(&module, static_cast<const std::byte*>(code), {});
+    if (result == Result::success)
+      *library = objects().libraries.add(std::make_shared<LibraryObject>(LibraryObject{module, {}}));
+    return result;
+  });
+}
+
+Result cuLibraryUnload(Library library) {
+  return in_context("cuLibraryUnload", [&] {
+    const auto object = objects().libraries.take(library);
+    if (object == nullptr) return invalid_handle;
+    for (Kernel kernel : object->kernels) objects().kernels.take(kernel);
+    return unload(object->module);
+  });
+}
+
+Result cuLibraryGetKernel(Kernel* kernel, Library library, const char* name) {
+  return in_context("cuLibraryGetKernel", [&] {
+    const auto object = objects().libraries.find(library);
+    if (object == nullptr) return invalid_handle;
+    if (kernel == nullptr) return Result::invalid_value;
+    Function function = nullptr;
+    if (const Result result = find_function(&function, object->module, name); result != Result::success)
+      return result;
+    *kernel = objects().kernels.add(std::make_shared<KernelObject>(KernelObject{function}));
+    object->kernels.push_back(*kernel);
     return Result::success;
+  });
+}
+
+Result cuKernelGetName(const char** name, Kernel kernel) {
+  return with_kernel("cuKernelGetName", kernel,
+                     [&](const FunctionObject& object) { return give_name(object, name); });
+}
+
+Result cuKernelGetParamInfo(Kernel kernel, std::size_t index, std::size_t* offset, std::size_t* size) {
+  return with_kernel("cuKernelGetParamInfo", kernel, [&](const FunctionObject& object) {
+    return give_parameter(object, index, offset, size);
   });
 }
 }

@@ -67,6 +67,13 @@ std::optional<NodeArguments> NodeArguments::copy(std::span<const ParameterLayout
   return result;
 }
 
+NodeArguments NodeArguments::clone() const {
+  NodeArguments result;
+  result.packed_ = packed_;
+  result.is_extra_ = is_extra_;
+  return result;
+}
+
 void NodeArguments::Unmap::operator()(std::byte* pages) const noexcept { munmap(pages, bytes); }
 
 NodeArguments::View NodeArguments::view(std::span<const ParameterLayout> layout) {

@@ -26,7 +26,11 @@ class NodeArguments {
   static std::optional<NodeArguments> copy(std::span<const ParameterLayout> layout, void** kernel_parameters,
                                            void** extra);
 
+  // The same arguments, in memory of their own.
+  NodeArguments clone() const;
+
   std::span<const std::byte> packed() const noexcept { return packed_; }
+  bool is_extra() const noexcept { return is_extra_; }
 
   // cuda.h, cuGraphKernelNodeGetParams (CUDA 13.0): the arrays and the values are owned by the node, valid
   // until the node is destroyed or its parameters are modified, and "should not be modified directly"; the

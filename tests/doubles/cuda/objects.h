@@ -18,7 +18,11 @@
 #include "rondo/error.h"
 #include "runtime.h"
 
+struct CUlib_st;
+
 namespace rondo::cuda {
+
+using Library = CUlib_st*;
 
 // cuda.h (CUDA 13.0), CUresult, beyond what Rondo tells apart.
 inline constexpr auto out_of_memory = static_cast<Result>(2);
@@ -53,15 +57,27 @@ struct ModuleObject {
 };
 
 struct FunctionObject {
+  std::string name;
   FunctionHandle native;
   std::shared_ptr<ModuleObject> module;
   std::vector<ParameterLayout> parameters;
   int max_dynamic_shared;
 };
 
+// A kernel of a library, which has a function for the one context there is code for.
+struct KernelObject {
+  Function function;
+};
+struct LibraryObject {
+  Module module;
+  std::vector<Kernel> kernels;
+};
+
 // A kernel node's parameters as the node owns them.
 struct NodeParameters {
-  Function handle = nullptr;
+  Function handle = nullptr;  // what the caller named: a function, or a kernel and a context
+  Kernel kernel = nullptr;
+  Context context = nullptr;
   std::shared_ptr<FunctionObject> function;
   LaunchShape shape;
   NodeArguments arguments;
@@ -70,21 +86,30 @@ struct NodeParameters {
 struct NodeObject {
   std::uint64_t graph;  // GraphObject::id
   std::size_t index;    // in the order in which the nodes were added
-  NodeParameters parameters;
+  NodeType type = NodeType::kernel;
+  NodeParameters parameters;  // kernel
+  bool is_cooperative = false;
+  Dim3 cluster{0, 0, 0};
+  Memcpy3D copy{};             // memcpy
+  MemsetNodeParameters set{};  // memset
+  Graph child = nullptr;       // child_graph: the node's own
 };
 
 struct GraphObject {
   std::uint64_t id;
   std::vector<Node> nodes;
   std::set<std::pair<std::size_t, std::size_t>> edges;  // of indices of nodes
+  bool is_of_a_node = false;                            // a child graph: its node destroys it
 };
 
 struct ExecObject {
-  std::uint64_t graph = 0;  // the GraphObject::id of what it was made from
+  struct Work {
+    NodeHandle native;
+    std::shared_ptr<ModuleObject> module;  // of a kernel
+  };
   GraphHandle native_graph = nullptr;
   ExecHandle native = nullptr;
-  std::vector<NodeHandle> nodes;                       // by NodeObject::index
-  std::vector<std::shared_ptr<ModuleObject>> modules;  // that its nodes' functions are of, by node
+  std::map<Node, Work> nodes;  // of the graph that it was made from and its child graphs
 
   ~ExecObject() {
     if (native != nullptr) doubles::host().destroy_exec(native);
@@ -97,6 +122,9 @@ struct Objects {
   doubles::Registry<Event, EventObject> events;
   doubles::Registry<Module, ModuleObject> modules;
   doubles::Registry<Function, FunctionObject> functions;  // these go with their module
+  doubles::Registry<Library, LibraryObject> libraries;
+  doubles::Registry<Kernel, KernelObject> kernels;  // these go with their library
+  doubles::Registry<Context, int> contexts;         // that cuCtxCreate made
   doubles::Registry<Graph, GraphObject> graphs;
   doubles::Registry<Node, NodeObject> nodes;  // these with their graph
   doubles::Registry<Exec, ExecObject> execs;
@@ -113,6 +141,9 @@ std::shared_ptr<StreamObject> find_stream(Stream stream);
 
 // Whether the bytes lie within one allocation.
 bool is_device_memory(DeviceAddress address, std::size_t bytes);
+
+// The allocation that an address lies in; 0 bytes: none.
+std::pair<DeviceAddress, std::size_t> allocation_of(DeviceAddress address);
 
 // Success, or why a call cannot go on: cuInit was not called; this thread runs a host function, which may
 // make no CUDA call (cuda.h, cuLaunchHostFunc); no context is current on this thread.
@@ -149,10 +180,22 @@ RONDO_CUDA_FUNCTIONS(RONDO_CUDA_DECLARE)
 #undef RONDO_CUDA_DECLARE
 
 // What captured graphs and their owners call besides.
+Result cuCtxCreate_v2(Context* context, unsigned flags, Device device);
+Result cuCtxDestroy_v2(Context context);
+Result cuLibraryLoadData(Library* library, const void* code, JitOption* options, void** values,
+                         unsigned option_count, void* library_options, void** library_values,
+                         unsigned library_option_count);
+Result cuLibraryUnload(Library library);
+Result cuLibraryGetKernel(Kernel* kernel, Library library, const char* name);
+Result cuGraphAddMemcpyNode(Node* node, Graph graph, const Node* dependencies, std::size_t count,
+                            const Memcpy3D* parameters, Context context);
+Result cuGraphAddMemsetNode(Node* node, Graph graph, const Node* dependencies, std::size_t count,
+                            const MemsetNodeParameters* parameters, Context context);
+Result cuGraphAddChildGraphNode(Node* node, Graph graph, const Node* dependencies, std::size_t count,
+                                Graph child);
+Result cuGraphAddEmptyNode(Node* node, Graph graph, const Node* dependencies, std::size_t count);
+Result cuGraphKernelNodeSetAttribute(Node node, LaunchAttribute attribute, const LaunchAttributeValue* value);
 Result cuGetErrorString(Result result, const char** text);
-Result cuCtxGetCurrent(Context* context);
-Result cuGraphGetNodes(Graph graph, Node* nodes, std::size_t* count);
-Result cuGraphKernelNodeGetParams_v2(Node node, KernelNodeParameters* parameters);
 Result cuGraphKernelNodeSetParams_v2(Node node, const KernelNodeParameters* parameters);
 }
 

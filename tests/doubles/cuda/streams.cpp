@@ -44,13 +44,18 @@ std::shared_ptr<StreamObject> find_stream(Stream stream) {
   return stream == nullptr ? default_stream() : objects().streams.find(stream);
 }
 
-bool is_device_memory(DeviceAddress address, std::size_t bytes) {
+std::pair<DeviceAddress, std::size_t> allocation_of(DeviceAddress address) {
   Objects& all = objects();
   const std::lock_guard lock(all.memory_mutex);
-  auto after = all.memory.upper_bound(address);
-  if (after == all.memory.begin()) return false;
-  const auto& [begin, size] = *--after;
-  return address - begin <= size && bytes <= size - (address - begin);
+  const auto after = all.memory.upper_bound(address);
+  if (after == all.memory.begin()) return {0, 0};
+  const auto& [begin, size] = *std::prev(after);
+  return address - begin <= size ? std::pair{begin, size} : std::pair<DeviceAddress, std::size_t>{0, 0};
+}
+
+bool is_device_memory(DeviceAddress address, std::size_t bytes) {
+  const auto [begin, size] = allocation_of(address);
+  return size != 0 && bytes <= size - (address - begin);
 }
 
 extern "C" {
@@ -104,13 +109,24 @@ Result cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void
                               DeviceAddress address) {
   return in_context("cuPointerGetAttributes", [&] {
     if (attributes == nullptr || values == nullptr) return Result::invalid_value;
+    const auto [begin, size] = allocation_of(address);
+    const bool is_known = size != 0 && address - begin < size;
     for (unsigned i = 0; i < count; ++i) {
-      if (attributes[i] != PointerAttribute::memory_type || values[i] == nullptr)
-        return Result::invalid_value;
+      if (values[i] == nullptr) return Result::invalid_value;
+      switch (attributes[i]) {  // zeros for what CUDA does not know
+        case PointerAttribute::memory_type:
+          *static_cast<unsigned*>(values[i]) = is_known ? static_cast<unsigned>(MemoryType::device) : 0;
+          break;
+        case PointerAttribute::range_start:
+          *static_cast<DeviceAddress*>(values[i]) = is_known ? begin : 0;
+          break;
+        case PointerAttribute::range_bytes:
+          *static_cast<std::size_t*>(values[i]) = is_known ? size : 0;
+          break;
+        default:
+          return Result::invalid_value;
+      }
     }
-    constexpr unsigned device_memory = 2;  // CU_MEMORYTYPE_DEVICE; 0 for what CUDA does not know
-    const unsigned type = is_device_memory(address, 1) ? device_memory : 0;
-    for (unsigned i = 0; i < count; ++i) *static_cast<unsigned*>(values[i]) = type;
     return Result::success;
   });
 }
@@ -202,7 +218,7 @@ std::size_t rondo_double_live_handles() {
   Objects& all = objects();
   const std::lock_guard lock(all.memory_mutex);
   return all.streams.size() + all.events.size() + all.modules.size() + all.graphs.size() + all.execs.size() +
-         all.memory.size();
+         all.libraries.size() + all.contexts.size() + all.memory.size();
 }
 }
 
