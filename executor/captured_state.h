@@ -1,0 +1,99 @@
+// What a CapturedGraph holds.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "foreign_graphs.h"
+#include "rondo/captured_graph.h"
+
+namespace rondo {
+
+const char* kind_name(ForeignNodeKind kind) noexcept;
+
+// Throws Error(bad_argument) for a device that has none (host).
+ForeignGraphs& foreign_graphs(Device& device);
+
+// Allocations that the driver has told of, by address.
+class KnownAllocations {
+ public:
+  static constexpr std::size_t most = 4096;
+
+  std::optional<AddressRange> find(std::uint64_t address) const noexcept;
+  void add(const AddressRange& range);
+  void clear() noexcept { ranges_.clear(); }
+
+ private:
+  std::vector<AddressRange> ranges_;  // sorted; none overlaps another
+};
+
+struct CapturedGraph::State {
+  struct Node {
+    NodeHandle handle = nullptr;
+    std::variant<std::monostate, KernelNodeParams, std::unique_ptr<ForeignMemcpy>,
+                 std::unique_ptr<ForeignMemset>>
+        parameters;
+    bool has_changed = false;  // since adopt: it is in `changed`
+    bool is_pending = false;   // since the last apply: it is in `pending`
+  };
+
+  std::shared_ptr<Device> device;
+  ForeignGraphs* graphs = nullptr;
+  bool has_opaque_descriptors = true;  // whether kernels of this device may take a CUtensorMap
+  std::vector<CapturedNode> infos;
+  std::vector<Node> nodes;                                     // as `infos`
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;  // sorted
+  KnownAllocations known;
+
+  // Indices of nodes; room for all of them, so that marking one never allocates.
+  std::vector<std::uint32_t> changed, pending;
+  ExecHandle exec = nullptr;  // of the last apply
+  bool failed = false;
+  std::optional<std::uint32_t> failed_node;
+
+  void add_graph(GraphHandle graph, const std::string& prefix, const CodeObjects* code_objects, int depth);
+  void read_node(Node& node, CapturedNode& info, ForeignNodeKind kind, const CodeObjects* code_objects);
+
+  std::size_t arguments(std::size_t node) const noexcept;
+  // Bytes of an argument, to read and to write; empty for what there is not.
+  std::span<std::byte> argument(std::size_t node, std::size_t argument) noexcept;
+  std::size_t offset(std::size_t node, std::size_t argument) const noexcept;  // in the packed arguments
+  // Whether it holds addresses of device memory: not a memcpy's end in host memory, not a memset's value.
+  bool has_addresses(std::size_t node, std::size_t argument) const noexcept;
+  // Whether an address in it must be that of device memory, as the driver asks of memcpy and memset nodes.
+  bool takes_device_memory_only(std::size_t node) const noexcept;
+  bool is_certain(std::size_t node, std::size_t argument) const noexcept;
+
+  // Calls visit(const Site&) for every word that may be an address.
+  template <class Visit>
+  void for_each_word(std::uint32_t node, Visit visit) {
+    for (std::uint32_t i = 0; i < arguments(node); ++i) {
+      const std::span<const std::byte> bytes = argument(node, i);
+      if (offset(node, i) % 8 != 0 || !has_addresses(node, i)) continue;
+      Site site{node, i, 0, 0, is_certain(node, i)};
+      for (; site.offset + std::size_t{8} <= bytes.size(); site.offset += 8) {
+        std::memcpy(&site.value, bytes.data() + site.offset, 8);
+        visit(site);
+      }
+    }
+  }
+
+  // A change to the bytes of an argument that is allowed: check_change throws Error(bad_argument) for others.
+  struct Change {
+    std::uint32_t node, argument, offset;
+    std::span<const std::byte> bytes;
+  };
+  void check_change(const Change& change);
+  void make_change(const Change& change) noexcept;
+
+  Status update(ExecHandle handle, std::uint32_t node) noexcept;
+  std::string describe(std::size_t node) const;  // "node 4/0 (kernel "scale(float*)")"
+};
+
+}  // namespace rondo
