@@ -16,7 +16,8 @@ KernelNodeParams::KernelNodeParams(KernelNodeParams&&) noexcept = default;
 KernelNodeParams& KernelNodeParams::operator=(KernelNodeParams&&) noexcept = default;
 KernelNodeParams::~KernelNodeParams() = default;
 
-KernelNodeParams KernelNodeParams::copy(Device& device, void* node, const CodeObjects* code_objects) {
+KernelNodeParams KernelNodeParams::copy(Device& device, void* node, const AdoptOptions& options) {
+  static_cast<void>(options);
   ForeignGraphs& graphs = foreign_graphs(device);
   if (node == nullptr) throw Error(ErrorCode::bad_argument, "the graph node is null");
   const auto handle = static_cast<NodeHandle>(node);
@@ -25,7 +26,7 @@ KernelNodeParams KernelNodeParams::copy(Device& device, void* node, const CodeOb
     throw Error(ErrorCode::bad_argument,
                 fmt::format("expected a kernel node, the node given is a {} node", kind_name(kind)));
   }
-  return KernelNodeParams(std::make_unique<ForeignKernel>(graphs.read_kernel(handle, code_objects)));
+  return KernelNodeParams(std::make_unique<ForeignKernel>(graphs.read_kernel(handle, nullptr)));
 }
 
 const std::string& KernelNodeParams::name() const noexcept { return kernel_->name; }

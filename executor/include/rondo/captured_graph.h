@@ -70,12 +70,6 @@ struct Site {
   bool operator==(const Site&) const = default;
 };
 
-struct AdoptOptions {
-  // Code objects and fat binaries, by file, that know the layouts which the driver does not (HIP, CUDA before
-  // 12.4). Those of the ELF files that this process has loaded are searched too.
-  std::vector<std::string> code_object_files;
-};
-
 class CapturedGraph {
  public:
   // All kernel, memcpy and memset nodes, child graphs included, deep-copied. `graph`: a CUgraph, cudaGraph_t

@@ -11,23 +11,29 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "rondo/launch_shape.h"
 
 namespace rondo {
 
-class CodeObjects;
 class Device;
 struct ForeignKernel;
+
+struct AdoptOptions {
+  // Code objects and fat binaries, by file, that know the layouts which the driver does not (HIP, CUDA before
+  // 12.4). Those of the ELF files that this process has loaded are searched too.
+  std::vector<std::string> code_object_files;
+};
 
 class KernelNodeParams {
  public:
   // Works whether the node was made with `kernelParams` or `extra`, with a CUfunction or a CUkernel, by the
   // driver's or the runtime's interface. Throws Error(bad_argument) for a null node, a node that is no kernel
   // node, a device without graphs of others (host), and for a kernel whose layout neither the driver nor
-  // `code_objects` know (HIP and CUDA before 12.4 cannot be asked), with the kernel's name; Error(run_time)
+  // code objects know (HIP and CUDA before 12.4 cannot be asked), with the kernel's name; Error(run_time)
   // with the driver's code.
-  static KernelNodeParams copy(Device& device, void* node, const CodeObjects* code_objects = nullptr);
+  static KernelNodeParams copy(Device& device, void* node, const AdoptOptions& options = {});
 
   KernelNodeParams(KernelNodeParams&&) noexcept;
   KernelNodeParams& operator=(KernelNodeParams&&) noexcept;
