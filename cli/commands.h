@@ -12,6 +12,7 @@ using Action = std::function<int(Environment&)>;
 
 void add_run(CLI::App& program, Action& action);
 void add_verify(CLI::App& program, Action& action);
+void add_captured(CLI::App& program, Action& action);
 void add_check(CLI::App& program, Action& action);
 void add_devices(CLI::App& program, Action& action);
 void add_generate(CLI::App& program, Action& action);

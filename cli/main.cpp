@@ -94,6 +94,7 @@ int main(int argc, char** argv) {
   rondo::cli::add_check(program, action);
   rondo::cli::add_devices(program, action);
   rondo::cli::add_generate(program, action);
+  rondo::cli::add_captured(program, action);
   try {
     program.parse(argc, argv);
   } catch (const CLI::CallForVersion& version) {
