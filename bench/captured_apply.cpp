@@ -1,0 +1,280 @@
+// The host's time for changing k of the 1,024 kernel nodes of a captured graph: CapturedGraph::apply against
+// a hand-written loop of cuGraphExecKernelNodeSetParams over the same nodes, taking turns in one run, on one
+// CUDA device; beside what engines do, capturing the stream again and cuGraphExecUpdate; and the time that
+// adopting takes, a node. The changes themselves are made outside the time that is measured, on both sides.
+// The graph is launched and waited for after each sample, so that no update finds another one waiting.
+//
+//     captured_apply
+//
+// Counters, medians over all samples: rondo_us and loop_us; ratio, the one over the other.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <numeric>
+#include <stdexcept>
+#include <vector>
+
+#include "compiler.h"
+#include "cuda/api.h"
+#include "driver.h"
+#include "dynamic_library.h"
+#include "handles.h"
+#include "rondo/captured_graph.h"
+#include "rondo/device.h"
+
+namespace {
+
+using rondo::cuda::Api;
+using rondo::cuda::Result;
+
+constexpr std::size_t node_count = 1024;
+constexpr int samples = 1000;
+constexpr const char* source =
+    "extern \"C\" __global__ void touch(float* a, float* b, float* c, float* d, int e, int f, float g, float "
+    "h) "
+    "{ if (e == -12345) a[0] = b[0] + c[0] + d[0] + f + g + h; }";
+
+struct Arguments {
+  rondo::DevicePointer a, b, c, d;
+  int e, f;
+  float g, h;
+};
+constexpr std::size_t changed_argument = 5;  // f
+
+double microseconds(const auto& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double>& values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+void check(Result result, const char* call) {
+  if (result != Result::success) throw std::runtime_error(std::string(call) + " failed");
+}
+#define CHECK(call) check(call, #call)
+
+// What Rondo itself does not call.
+struct CaptureApi {
+  rondo::DynamicLibrary library;
+  Result (*begin)(rondo::cuda::Stream, unsigned mode) = nullptr;
+  Result (*end)(rondo::cuda::Stream, rondo::cuda::Graph*) = nullptr;
+  struct UpdateInfo {
+    int result;
+    void *error_node, *error_from_node;
+  };
+  Result (*update)(rondo::cuda::Exec, rondo::cuda::Graph, UpdateInfo*) = nullptr;
+
+  explicit CaptureApi(const std::string& path) {
+    std::string problem;
+    library = rondo::DynamicLibrary::open(path, problem);
+    begin = library.function<Result(rondo::cuda::Stream, unsigned)>("cuStreamBeginCapture_v2");
+    end = library.function<Result(rondo::cuda::Stream, rondo::cuda::Graph*)>("cuStreamEndCapture");
+    update =
+        library.function<Result(rondo::cuda::Exec, rondo::cuda::Graph, UpdateInfo*)>("cuGraphExecUpdate_v2");
+    if (begin == nullptr || end == nullptr || update == nullptr) {
+      throw std::runtime_error("the driver has no stream capture or no cuGraphExecUpdate_v2");
+    }
+  }
+};
+
+class CurrentContext {
+ public:
+  explicit CurrentContext(const Api& api) : api_(api) {
+    rondo::cuda::Context context = nullptr;
+    CHECK(api_.cuDevicePrimaryCtxRetain(&context, 0));
+    CHECK(api_.cuCtxPushCurrent_v2(context));
+  }
+  ~CurrentContext() {
+    rondo::cuda::Context context = nullptr;
+    api_.cuCtxPopCurrent_v2(&context);
+    api_.cuDevicePrimaryCtxRelease_v2(0);
+  }
+
+ private:
+  const Api& api_;
+};
+
+// A chain that was captured from a stream, and two execs of it.
+class Captured {
+ public:
+  Captured() : api(rondo::cuda::load_api()), capture_api(api->path), context_(*api) {
+    const rondo::rtc::Binary binary =
+        device->compiler().compile({.file = "chain.cu",
+                                    .source = source,
+                                    .headers = {},
+                                    .defines = {},
+                                    .entries = {"touch"},
+                                    .architecture = device->properties().architecture});
+    module_ = {driver, driver.load_module(binary.code)};
+    function_ =
+        reinterpret_cast<rondo::cuda::Function>(driver.function(module_.get(), binary.entries[0].lowered));
+    memory_ = {driver, driver.allocate(256)};
+    stream_ = {driver, driver.create_stream()};
+    const rondo::DevicePointer x = memory_.get();
+    arguments = {x, x, x, x, 1, 2, 3, 4};
+    graph_ = {driver, capture()};
+    for (rondo::OwnedExec* exec : {&by_rondo, &by_loop}) {
+      *exec = {driver, driver.instantiate(graph_.get())};
+      driver.upload(exec->get(), stream_.get());
+    }
+    nodes.resize(node_count);
+    std::size_t count = node_count;
+    CHECK(api->cuGraphGetNodes(native(graph_.get()), nodes.data(), &count));
+    if (count != node_count) throw std::runtime_error("the captured graph has another number of nodes");
+  }
+
+  rondo::GraphHandle capture() {
+    const auto stream = reinterpret_cast<rondo::cuda::Stream>(stream_.get());
+    constexpr unsigned thread_local_mode = 1;
+    CHECK(capture_api.begin(stream, thread_local_mode));
+    for (std::size_t i = 0; i < node_count; ++i) {
+      std::size_t bytes = sizeof arguments;
+      void* extra[] = {rondo::cuda::launch_buffer(), &arguments, rondo::cuda::launch_buffer_size(), &bytes,
+                       rondo::cuda::launch_end()};
+      CHECK(api->cuLaunchKernel(function_, 4, 1, 1, 128, 1, 1, 0, stream, nullptr, extra));
+    }
+    rondo::cuda::Graph graph = nullptr;
+    CHECK(capture_api.end(stream, &graph));
+    return reinterpret_cast<rondo::GraphHandle>(graph);
+  }
+
+  // What somebody who knows every node's arguments would write.
+  void loop(std::size_t changed) {
+    std::size_t bytes = sizeof arguments;
+    void* extra[] = {rondo::cuda::launch_buffer(), &arguments, rondo::cuda::launch_buffer_size(), &bytes,
+                     rondo::cuda::launch_end()};
+    const rondo::cuda::KernelNodeParameters parameters{function_, 4, 1,       1,     128,     1,
+                                                       1,         0, nullptr, extra, nullptr, nullptr};
+    Result result = Result::success;
+    for (std::size_t i = 0; i < changed && result == Result::success; ++i) {
+      ++arguments.f;
+      result = api->cuGraphExecKernelNodeSetParams_v2(native(by_loop.get()), nodes[i], &parameters);
+    }
+    check(result, "cuGraphExecKernelNodeSetParams_v2");
+  }
+  void launch(const rondo::OwnedExec& exec) {
+    rondo::check(driver.launch_graph(exec.get(), stream_.get()), "launching");
+    rondo::check(driver.synchronize(stream_.get()), "waiting");
+  }
+  rondo::GraphHandle graph() const { return graph_.get(); }
+
+  static rondo::cuda::Graph native(rondo::GraphHandle graph) {
+    return reinterpret_cast<rondo::cuda::Graph>(graph);
+  }
+  static rondo::cuda::Exec native(rondo::ExecHandle exec) {
+    return reinterpret_cast<rondo::cuda::Exec>(exec);
+  }
+
+  const std::shared_ptr<rondo::Device> device = rondo::open_device("cuda:0");
+  rondo::Driver& driver = device->driver();
+  const std::shared_ptr<const Api> api;
+  const CaptureApi capture_api;
+  Arguments arguments{};
+  std::vector<rondo::cuda::Node> nodes;
+
+ private:
+  const CurrentContext context_;
+  rondo::OwnedModule module_;
+  rondo::cuda::Function function_ = nullptr;
+  rondo::OwnedMemory memory_;
+  rondo::OwnedStream stream_;
+  rondo::OwnedGraph graph_;
+
+ public:
+  rondo::OwnedExec by_rondo, by_loop;  // destroyed before the graph
+};
+
+void apply(benchmark::State& state) {
+  Captured chain;
+  auto captured = rondo::CapturedGraph::adopt(chain.device, chain.graph());
+  const auto changed = static_cast<std::size_t>(state.range(0));
+  std::vector<double> rondo_us, loop_us;
+  int value = 1000;
+  bool rondo_first = false;
+  for (auto _ : state) {
+    ++value;
+    for (std::size_t i = 0; i < changed; ++i) {
+      captured.set_argument(i, changed_argument, std::as_bytes(std::span(&value, 1)));
+    }
+    rondo::Status status;
+    const auto by_rondo = [&] {
+      rondo_us.push_back(microseconds([&] { status = captured.apply(chain.by_rondo.get()); }));
+      chain.launch(chain.by_rondo);
+    };
+    const auto by_loop = [&] {
+      loop_us.push_back(microseconds([&] { chain.loop(changed); }));
+      chain.launch(chain.by_loop);
+    };
+    rondo_first = !rondo_first;
+    if (rondo_first) by_rondo();
+    by_loop();
+    if (!rondo_first) by_rondo();
+    if (!status.ok()) throw captured.error(status);
+    state.SetIterationTime(rondo_us.back() * 1e-6);
+  }
+  state.counters["rondo_us"] = median(rondo_us);
+  state.counters["loop_us"] = median(loop_us);
+  state.counters["ratio"] = median(rondo_us) / median(loop_us);
+}
+
+// What engines do in place of it, however few nodes have changed.
+void recapture(benchmark::State& state) {
+  Captured chain;
+  std::vector<double> capture_us, update_us;
+  for (auto _ : state) {
+    ++chain.arguments.f;
+    rondo::OwnedGraph graph;
+    capture_us.push_back(microseconds([&] { graph = {chain.driver, chain.capture()}; }));
+    CaptureApi::UpdateInfo info{};
+    update_us.push_back(microseconds([&] {
+      CHECK(chain.capture_api.update(Captured::native(chain.by_loop.get()), Captured::native(graph.get()),
+                                     &info));
+    }));
+    state.SetIterationTime((capture_us.back() + update_us.back()) * 1e-6);
+    chain.launch(chain.by_loop);
+  }
+  state.counters["capture_us"] = median(capture_us);
+  state.counters["update_us"] = median(update_us);
+}
+
+void adopt(benchmark::State& state) {
+  Captured chain;
+  std::vector<double> us;
+  for (auto _ : state) {
+    us.push_back(microseconds(
+        [&] { benchmark::DoNotOptimize(rondo::CapturedGraph::adopt(chain.device, chain.graph())); }));
+    state.SetIterationTime(us.back() * 1e-6);
+  }
+  state.counters["us_a_node"] = median(us) / static_cast<double>(node_count);
+}
+
+BENCHMARK(apply)->Arg(1)->Arg(64)->Arg(1024)->UseManualTime()->Iterations(samples)->Unit(
+    benchmark::kMicrosecond);
+BENCHMARK(recapture)->UseManualTime()->Iterations(samples)->Unit(benchmark::kMicrosecond);
+BENCHMARK(adopt)->UseManualTime()->Iterations(samples / 10)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  try {
+    rondo::open_device("cuda:0");
+    benchmark::RunSpecifiedBenchmarks();
+  } catch (const rondo::Error& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}
