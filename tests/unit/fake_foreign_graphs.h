@@ -95,6 +95,8 @@ class FakeForeignGraphs final : public ForeignGraphs {
   std::vector<AddressRange> allocations;
   std::vector<Update> updates;
   std::size_t updates_before_failure = SIZE_MAX;
+  std::size_t update_count = 0;
+  bool keeps_updates = true;  // false: they are counted alone, and nothing is allocated
   std::size_t allocation_queries = 0;
   int scopes = 0, open_scopes = 0;
 
@@ -125,12 +127,15 @@ class FakeForeignGraphs final : public ForeignGraphs {
   ForeignMemset read_memset(NodeHandle node) override { return fake(node).set; }
 
   Status update(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) noexcept override {
+    if (!keeps_updates) return count();
     return record({exec, node, kernel.arguments});
   }
   Status update(ExecHandle exec, NodeHandle node, const ForeignMemcpy& copy) noexcept override {
+    if (!keeps_updates) return count();
     return record({exec, node, {}, copy.from.address, copy.to.address});
   }
   Status update(ExecHandle exec, NodeHandle node, const ForeignMemset& set) noexcept override {
+    if (!keeps_updates) return count();
     return record({exec, node, {}, 0, set.address, set.value});
   }
   std::optional<AddressRange> allocation(std::uint64_t address) noexcept override {
@@ -142,6 +147,10 @@ class FakeForeignGraphs final : public ForeignGraphs {
   }
 
  private:
+  Status count() noexcept {
+    ++update_count;
+    return {};
+  }
   Status record(Update update) {
     if (updates.size() >= updates_before_failure) return {ErrorCode::run_time, 1, "FAKE_ERROR", "fakeUpdate"};
     updates.push_back(std::move(update));
