@@ -126,6 +126,22 @@ extern "C" __global__ void plain() {})",
   EXPECT_EQ(object.find("_Z5scaleIfEvPT_")->wavefront_size, 64);
 }
 
+// These hipRTC 5.2 cannot name by itself.
+TEST_F(Hiprtc, NamesEntriesHoweverTheyAreSpelt) {
+  const Binary binary =
+      compiler_->compile(request(R"(
+constexpr int eight = 8;
+template <class T, int n> __global__ void k(T* p) { *p = n; }
+namespace { __global__ void hidden(int* p) { *p = 1; } }
+)",
+                                 {"k<float, eight>", "k<int, (4 > 2)>", "k<int , 3>", "hidden"}));
+  EXPECT_EQ(binary.entries[0].lowered, "_Z1kIfLi8EEvPT_");
+  EXPECT_EQ(binary.entries[1].lowered, "_Z1kIiLi1EEvPT_");
+  EXPECT_EQ(binary.entries[2].lowered, "_Z1kIiLi3EEvPT_");
+  EXPECT_EQ(binary.entries[3].lowered, "_ZN12_GLOBAL__N_16hiddenEPi");
+  for (const Entry& entry : binary.entries) EXPECT_EQ(entry.parameters.size(), 1u);
+}
+
 // hipRTC itself ends the process for each of these.
 TEST_F(Hiprtc, RefusesArchitecturesThatItDoesNotKnow) {
   for (const char* architecture : {"gfx9999", "gfx90a:bogus+", "gfx1030:xnack+"}) {
@@ -211,6 +227,9 @@ __device__ int value = 5;
     EXPECT_THAT(text, Not(HasSubstr("\n"))) << text;
   }
   EXPECT_THAT(failure(request(source, {"nosuch", "three"})), HasSubstr("\nkernels/test.cu: entry \"three\""));
+  EXPECT_THAT(
+      failure(request("struct owner { __device__ ~owner() {} }; __global__ void k(owner o) {}", {"k"})),
+      HasSubstr("passed by value"));
   std::string parameters = "int p0";
   for (int i = 1; i < 65; ++i) parameters += ", int p" + std::to_string(i);
   EXPECT_THAT(failure(request("__global__ void k(" + parameters + ") {}", {"k"})),
