@@ -275,7 +275,7 @@ Result cuGraphLaunch(Exec exec, Stream stream) {
     if (object == nullptr) return Result::invalid_value;
     // A real driver would run code that is gone.
     const bool loaded = std::all_of(object->modules.begin(), object->modules.end(),
-                                    [](const auto& module) { return module->loaded; });
+                                    [](const auto& module) { return module->loaded.load(); });
     if (!loaded) return invalid_handle;
     return to_result(doubles::host().launch_graph(object->native, on->native), Result::launch_failed);
   });
