@@ -64,8 +64,9 @@ class HipDriver final : public Driver {
 
   ModuleHandle load_module(std::span<const std::byte> binary) override;
   void unload_module(ModuleHandle module) noexcept override {
+    if (module == nullptr) return;
     const Current current(*api_, ordinal_);
-    if (module != nullptr && current.status().ok()) delete &module_of(module);
+    delete &module_of(module);
   }
   FunctionHandle function(ModuleHandle module, const std::string& name) override;
   FunctionInfo function_info(FunctionHandle kernel, std::size_t parameters) override;
