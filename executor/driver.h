@@ -102,7 +102,15 @@ class Driver {
   // Allows launches of `function` with up to `bytes` of dynamic shared memory. Above the device's limit: throws.
   virtual void allow_dynamic_shared(FunctionHandle function, std::size_t bytes) = 0;
 
-  // One plain launch.
+  // The calls of a step, launch to launch_graph below, are made in a DriverScope, which makes ready once what they need on the calling
+  // thread (cuda: the context becomes current; hip: the device). `before` is for leave.
+  virtual Status enter(std::intptr_t* before) noexcept {
+    *before = 0;
+    return {};
+  }
+  virtual void leave(std::intptr_t) noexcept {}
+
+  // One plain launch. In a DriverScope.
   virtual Status launch(const KernelLaunch& launch, StreamHandle stream) noexcept = 0;
 
   // Graphs. The graph must outlive its execs (both vendors: the node passed to an exec update belongs to the graph).
@@ -114,7 +122,7 @@ class Driver {
   virtual ExecHandle instantiate(GraphHandle graph) = 0;
   virtual void destroy_exec(ExecHandle exec) noexcept = 0;
   virtual void upload(ExecHandle exec, StreamHandle stream) = 0;
-  // Affect launches made after the call; those already queued keep what they had.
+  // The next three in a DriverScope. Updates affect launches made after the call; those already queued keep what they had.
   virtual Status update_kernel_node(ExecHandle exec, NodeHandle node, const KernelLaunch& launch) noexcept = 0;
   virtual Status enable_node(ExecHandle exec, NodeHandle node, bool enabled) noexcept = 0;
   virtual Status launch_graph(ExecHandle exec, StreamHandle stream) noexcept = 0;
@@ -124,6 +132,24 @@ class Driver {
 
  protected:
   Driver() = default;
+};
+
+// Around the calls of a step, on one thread. Where status() is not ok, none of them may be made.
+class DriverScope {
+ public:
+  explicit DriverScope(Driver& driver) noexcept : driver_(driver), status_(driver.enter(&before_)) {}
+  ~DriverScope() {
+    if (status_.ok()) driver_.leave(before_);
+  }
+  DriverScope(const DriverScope&) = delete;
+  DriverScope& operator=(const DriverScope&) = delete;
+
+  const Status& status() const noexcept { return status_; }
+
+ private:
+  Driver& driver_;
+  std::intptr_t before_ = 0;
+  const Status status_;
 };
 
 }  // namespace rondo

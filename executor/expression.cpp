@@ -472,6 +472,68 @@ ExpressionFault Expression::run(std::span<const std::int64_t> values, std::int64
   return ExpressionFault::none;
 }
 
+namespace {
+
+bool fits_for_all(const Expression::Affine& form, std::int64_t from, std::int64_t to) noexcept {
+  for (const std::int64_t v : {from, to}) {
+    std::int64_t product = 0, sum = 0;
+    if (__builtin_mul_overflow(form.scale, v, &product) || __builtin_add_overflow(product, form.addend, &sum))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Expression::Affine> Expression::affine(std::span<const std::int64_t> values, std::size_t which,
+                                                     std::int64_t from, std::int64_t to) const noexcept {
+  std::array<Affine, max_stack + 1> stack;
+  std::size_t top = 0;
+  for (const Instruction& instruction : program_) {
+    switch (instruction.operation) {
+      case Operation::literal:
+        stack[top++] = {0, instruction.operand};
+        continue;
+      case Operation::variable: {
+        const auto index = static_cast<std::size_t>(instruction.operand);
+        stack[top++] = index == which ? Affine{1, 0} : Affine{0, values[index]};
+        continue;
+      }
+      case Operation::negate:
+        stack[top] = stack[top - 1];  // as 0 - value
+        stack[top - 1] = {0, 0};
+        break;
+      case Operation::add:
+      case Operation::subtract:
+      case Operation::multiply:
+        --top;
+        break;
+      default:
+        return std::nullopt;
+    }
+    Affine& left = stack[top - 1];
+    const Affine& right = stack[top];
+    bool overflows = false;
+    if (instruction.operation == Operation::multiply) {
+      if (left.scale != 0 && right.scale != 0) return std::nullopt;
+      const std::int64_t factor = left.scale != 0 ? right.addend : left.addend;
+      const Affine& other = left.scale != 0 ? left : right;
+      Affine product{};
+      overflows = __builtin_mul_overflow(other.scale, factor, &product.scale) ||
+                  __builtin_mul_overflow(other.addend, factor, &product.addend);
+      left = product;
+    } else if (instruction.operation == Operation::add) {
+      overflows = __builtin_add_overflow(left.scale, right.scale, &left.scale) ||
+                  __builtin_add_overflow(left.addend, right.addend, &left.addend);
+    } else {
+      overflows = __builtin_sub_overflow(left.scale, right.scale, &left.scale) ||
+                  __builtin_sub_overflow(left.addend, right.addend, &left.addend);
+    }
+    if (overflows || !fits_for_all(left, from, to)) return std::nullopt;
+  }
+  return stack[0];
+}
+
 ExpressionFault Expression::evaluate(std::span<const std::int64_t> values,
                                      std::int64_t* value) const noexcept {
   return run(values, value, nullptr);

@@ -46,7 +46,15 @@ class Expression {
 
   // `values` in the order of variables(), as many of them. Never allocates. On a fault *value is untouched.
   ExpressionFault evaluate(std::span<const std::int64_t> values, std::int64_t* value) const noexcept;
-  // The same, throwing ExpressionError with the place of the fault and the operands.
+  // scale * v + addend.
+  struct Affine {
+    std::int64_t scale, addend;
+  };
+  // The expression as such a form of variable `which`, the others having `values`; nullopt where it is none, or where anything in it
+  // might overflow for some v of [from, to].
+  std::optional<Affine> affine(std::span<const std::int64_t> values, std::size_t which, std::int64_t from,
+                               std::int64_t to) const noexcept;
+  // The same as evaluate, throwing ExpressionError with the place of the fault and the operands.
   std::int64_t evaluate_or_throw(std::span<const std::int64_t> values) const;
 
  private:

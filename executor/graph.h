@@ -11,23 +11,26 @@ namespace rondo {
 
 class Graph {
  public:
-  // One kernel node for each plan node, in the state that `nodes` gives, and the plan's dependencies. `functions` by kernel. Plan and
-  // functions outlive the graph. Throws Error with the node's place in the schedule.
+  // One kernel node for each plan node, in the state that `nodes` gives, and the plan's dependencies. `functions` by kernel. Throws
+  // Error with the node's place in the schedule.
   Graph(Driver& driver, const Plan& plan, const Schedule& schedule, std::span<const FunctionHandle> functions,
         std::span<const NodeUpdate> nodes);
 
-  // Affects launches made from now on.
+  // In a DriverScope. Updates affect launches made from now on.
   Status update(const NodeUpdate& update) noexcept;
   Status enable(std::uint32_t node, bool enabled) noexcept;
   Status launch(StreamHandle stream) noexcept { return driver_->launch_graph(exec_.get(), stream); }
   void upload(StreamHandle stream) { driver_->upload(exec_.get(), stream); }
 
  private:
+  struct Node {
+    NodeHandle handle;
+    FunctionHandle function;
+  };
+
   Driver* driver_;
-  const Plan* plan_;
-  std::span<const FunctionHandle> functions_;
   OwnedGraph graph_;  // outlives the exec: a node that an update names belongs to it
-  std::vector<NodeHandle> nodes_;
+  std::vector<Node> nodes_;
   OwnedExec exec_;
 };
 

@@ -128,6 +128,8 @@ std::string try_graphs(Driver& driver, rtc::Compiler& compiler, rtc::BinaryCache
   request.architecture = driver.properties().architecture;
   const std::vector<rtc::Binary> binaries = rtc::compile_all(compiler, cache, {&request, 1}, 1);
   Trial trial(driver, binaries[0]);
+  const DriverScope scope(driver);
+  check(scope.status(), "entering the driver");
   try {
     trial.run();
     return "";

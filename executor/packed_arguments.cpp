@@ -38,11 +38,12 @@ PackedArguments::PackedArguments(const Plan& plan, const DeviceProperties& devic
           node.shape_is_fixed && plan_node.grid[axis].is_fixed() && plan_node.block[axis].is_fixed();
     }
     node.shape_is_fixed = node.shape_is_fixed && plan_node.shared.is_fixed();
-    for (std::uint32_t i = 0; i < plan_node.arguments.size(); ++i) {
-      if (depends_on_steps(plan_node.arguments[i])) dynamic_.push_back(i);
-    }
-    node.end_dynamic = dynamic_.size();
     nodes_.push_back(node);
+    const auto index = static_cast<std::uint32_t>(nodes_.size() - 1);
+    for (std::uint32_t i = 0; i < plan_node.arguments.size(); ++i) {
+      if (depends_on_steps(plan_node.arguments[i])) dynamic_.push_back(make_dynamic(index, i));
+    }
+    nodes_.back().end_dynamic = dynamic_.size();
     bytes += (plan_node.argument_bytes + argument_alignment - 1) / argument_alignment * argument_alignment;
   }
   current_.resize(bytes);
@@ -79,10 +80,70 @@ Status PackedArguments::stage(std::uint32_t node, std::span<const ParamInfo> par
     return {};
   }
   for (std::size_t i = at.first_dynamic; i < at.end_dynamic; ++i) {
-    if (const Status status = stage_argument(node, dynamic_[i], params, integers); !status.ok())
+    if (stage_dynamic(dynamic_[i], params, integers)) continue;
+    if (const Status status = stage_argument(node, dynamic_[i].position, params, integers); !status.ok())
       return status;
   }
   return {};
+}
+
+PackedArguments::Dynamic PackedArguments::make_dynamic(std::uint32_t node, std::uint32_t position) const {
+  const PlanArgument& argument = plan_.nodes[node].arguments[position];
+  Dynamic dynamic{.type = argument.type,
+                  .position = position,
+                  .param = argument.param,
+                  .buffer = argument.buffer,
+                  .to = nodes_[node].begin + argument.offset};
+  if (argument.kind == PlanArgument::Kind::float_param) {
+    dynamic.form = Dynamic::Form::real;
+    return dynamic;
+  }
+  const std::optional<Value::Affine> form = argument.value.affine(plan_);
+  if (!form) return dynamic;
+  dynamic.param = form->param;
+  dynamic.scale = form->scale;
+  dynamic.addend = form->addend;
+  if (argument.kind == PlanArgument::Kind::integer) {
+    const IntegerRange range = integer_range(argument.type);
+    dynamic.smallest = range.smallest;
+    dynamic.largest = range.largest;
+    dynamic.form = Dynamic::Form::integer;
+  } else if (argument.kind == PlanArgument::Kind::buffer) {
+    const PlanBuffer& buffer = plan_.buffers[argument.buffer];
+    const bool extent_is_fixed = !argument.extent || argument.extent->is_fixed();
+    // An extent outside the buffer is refused by the general form.
+    const std::int64_t extent = argument.extent ? argument.extent->fixed : 1;
+    const auto elements = static_cast<std::int64_t>(buffer.elements);
+    if (!extent_is_fixed || extent < 0 || extent > elements || buffer.type().block_elements != 1)
+      return dynamic;
+    dynamic.largest = elements - extent;
+    dynamic.element_bytes = buffer.type().block_bytes;
+    dynamic.form = Dynamic::Form::pointer;
+  }
+  return dynamic;
+}
+
+bool PackedArguments::stage_dynamic(const Dynamic& argument, std::span<const ParamInfo> params,
+                                    std::span<const std::int64_t> integers) noexcept {
+  std::byte* const to = next_.data() + argument.to;
+  if (argument.form == Dynamic::Form::general) return false;
+  if (argument.form == Dynamic::Form::real) {
+    const double value = params[argument.param].real;
+    if (!fits_float(argument.type, value)) return false;
+    store_float(argument.type, value, to);
+    return true;
+  }
+  // Cannot overflow: Expression::affine has seen to that for every value of the param.
+  const std::int64_t value = argument.scale * integers[argument.param] + argument.addend;
+  if (value < argument.smallest || value > argument.largest) return false;
+  if (argument.form == Dynamic::Form::integer) {
+    store_integer(argument.type, value, to);
+  } else {
+    const DevicePointer pointer =
+        buffers_[argument.buffer] + static_cast<std::uint64_t>(value) * argument.element_bytes;
+    std::memcpy(to, &pointer, sizeof pointer);
+  }
+  return true;
 }
 
 Status PackedArguments::stage_argument(std::uint32_t index, std::uint32_t position,

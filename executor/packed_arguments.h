@@ -66,9 +66,26 @@ class PackedArguments {
     bool shape_is_fixed = true;
     std::size_t first_dynamic, end_dynamic;  // in dynamic_
   };
+  // An argument that depends on step params, with all that a step needs of it: the plan is not looked at.
+  struct Dynamic {
+    enum class Form : std::uint8_t {
+      general,  // as the plan says
+      integer,  // scale * param + addend, within smallest and largest
+      pointer,  // to that element of a buffer
+      real,     // the float param as it is
+    };
+    Form form = Form::general;
+    DataType type = DataType::u64;
+    std::uint32_t position = 0, param = 0, buffer = 0;
+    std::size_t to = 0;  // in next_
+    std::int64_t scale = 0, addend = 0, smallest = 0, largest = 0;
+    std::uint64_t element_bytes = 0;
+  };
 
-  Status stage_arguments(std::uint32_t index, std::span<const ParamInfo> params,
-                         std::span<const std::int64_t> integers) noexcept;
+  Dynamic make_dynamic(std::uint32_t node, std::uint32_t position) const;
+  // False: nothing was staged, and stage_argument is to be asked, which may have a refusal.
+  bool stage_dynamic(const Dynamic& argument, std::span<const ParamInfo> params,
+                     std::span<const std::int64_t> integers) noexcept;
   Status stage_argument(std::uint32_t index, std::uint32_t position, std::span<const ParamInfo> params,
                         std::span<const std::int64_t> integers) noexcept;
   Status stage_pointer(std::uint32_t index, std::uint32_t position,
@@ -83,7 +100,7 @@ class PackedArguments {
   const DeviceProperties& device_;
   std::span<const FunctionInfo> functions_;
   std::vector<Node> nodes_;
-  std::vector<std::uint32_t> dynamic_;  // positions of the arguments that depend on step params, node by node
+  std::vector<Dynamic> dynamic_;  // node by node
   std::vector<std::byte> current_, next_;
   std::span<const DevicePointer> buffers_;
   DevicePointer slots_;

@@ -22,6 +22,8 @@
 
 namespace rondo {
 
+struct Plan;
+
 // An integer that is fixed when the plan is made, or an expression over step params.
 struct Value {
   struct Operand {
@@ -37,6 +39,12 @@ struct Value {
   bool is_fixed() const noexcept { return expression == nullptr; }
   // `step_values` by param index.
   ExpressionFault evaluate(std::span<const std::int64_t> step_values, std::int64_t* value) const noexcept;
+  // scale * param + addend, where the value is that for one step param and nothing in it can overflow.
+  struct Affine {
+    std::uint32_t param;
+    std::int64_t scale, addend;
+  };
+  std::optional<Affine> affine(const Plan& plan) const;
 };
 
 struct PlanParam {

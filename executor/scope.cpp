@@ -40,6 +40,24 @@ ExpressionFault Value::evaluate(std::span<const std::int64_t> step_values,
   return expression->evaluate({operands_now.data(), operands.size()}, value);
 }
 
+std::optional<Value::Affine> Value::affine(const Plan& plan) const {
+  if (is_fixed()) return std::nullopt;
+  std::optional<std::size_t> which;
+  std::vector<std::int64_t> values(operands.size());
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    values[i] = operands[i].value;
+    if (!operands[i].is_step) continue;
+    if (which) return std::nullopt;
+    which = i;
+  }
+  if (!which) return std::nullopt;
+  const auto param = static_cast<std::uint32_t>(operands[*which].value);
+  const ParamInfo& info = plan.params[param].info;
+  const auto form = expression->affine(values, *which, info.smallest, info.largest);
+  if (!form) return std::nullopt;
+  return Affine{param, form->scale, form->addend};
+}
+
 Scope::Scope(const Plan& plan, const DeviceProperties& device) : plan_(plan) {
   device_["device.warp_size"] = device.warp_size;
   device_["device.processors"] = device.processors;

@@ -170,6 +170,8 @@ Status Session::launch(Stream stream) noexcept {
   State& state = *state_;
   if (state.has_failed)
     return {ErrorCode::run_time, 0, "", "this session has failed before and launches nothing; build it anew"};
+  const DriverScope scope(state.driver);
+  if (!scope.status().ok()) return scope.status();
   if (!state.marked.empty()) {
     if (const Status status = state.stage_marked(); !status.ok()) {
       state.staging_refusal = status.call;

@@ -8,14 +8,16 @@
 
 constexpr int rondo_warp_size = 1;
 
-template <typename T>
-__device__ inline T rondo_shuffle_down(T value, unsigned, int) {
-  return value;
-}
-template <typename T>
-__device__ inline T rondo_shuffle_from_first(T value, unsigned) {
-  return value;
-}
+// A warp is one thread: what it gives to itself.
+__device__ inline unsigned rondo_shuffle_word(unsigned word, int) { return word; }
+__device__ inline unsigned rondo_shuffle_word_down(unsigned word, int) { return word; }
+__device__ inline unsigned rondo_shuffle_word_up(unsigned word, int) { return word; }
+__device__ inline unsigned rondo_shuffle_word_xor(unsigned word, int) { return word; }
+__device__ inline bool rondo_any(bool predicate) { return predicate; }
+__device__ inline bool rondo_all(bool predicate) { return predicate; }
+__device__ inline unsigned long long rondo_ballot(bool predicate) { return predicate ? 1 : 0; }
+__device__ inline void rondo_sync_warp() {}
+__device__ inline int rondo_dot4(int a, int b, int c) { return __dp4a(a, b, c); }
 
 // The launch's dynamic shared memory, aligned to at least 16 bytes.
 template <typename T>
@@ -114,23 +116,42 @@ __forceinline__ void rondo_host_add_q4_1(rondo_host_floats& low_sums, rondo_host
 #else
 
 #if defined(__HIPCC_RTC__) || defined(__HIP_PLATFORM_AMD__)
-#if !defined(__HIPCC_RTC__)
+#if !defined(__HIPCC_RTC__)  // hipRTC has its headers built in
 #include <hip/hip_fp16.h>
 #endif
-#if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
+
+// The macro tells what the compiler was really asked for; versions that are to drop it warn of it.
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wdeprecated-pragma"
+#if defined(__AMDGCN_WAVEFRONT_SIZE)
+constexpr int rondo_warp_size = __AMDGCN_WAVEFRONT_SIZE;
+#elif defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
 constexpr int rondo_warp_size = 32;
 #else
 constexpr int rondo_warp_size = 64;
 #endif
+#pragma clang diagnostic pop
 
-// The HIP shuffles take no mask: all lanes of a wavefront run in lockstep.
-template <typename T>
-__device__ inline T rondo_shuffle_down(T value, unsigned, int offset) {
-  return __shfl_down(value, offset);
+// Without masks, which not every version has: the lanes that run are those that take part.
+__device__ inline unsigned rondo_shuffle_word(unsigned word, int lane) { return __shfl(word, lane); }
+__device__ inline unsigned rondo_shuffle_word_down(unsigned word, int offset) {
+  return __shfl_down(word, static_cast<unsigned>(offset));
 }
-template <typename T>
-__device__ inline T rondo_shuffle_from_first(T value, unsigned) {
-  return __shfl(value, 0);
+__device__ inline unsigned rondo_shuffle_word_up(unsigned word, int offset) {
+  return __shfl_up(word, static_cast<unsigned>(offset));
+}
+__device__ inline unsigned rondo_shuffle_word_xor(unsigned word, int mask) { return __shfl_xor(word, mask); }
+__device__ inline bool rondo_any(bool predicate) { return __any(predicate) != 0; }
+__device__ inline bool rondo_all(bool predicate) { return __all(predicate) != 0; }
+__device__ inline unsigned long long rondo_ballot(bool predicate) { return __ballot(predicate); }
+__device__ inline void rondo_sync_warp() {
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
+  __builtin_amdgcn_wave_barrier();
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "wavefront");
+}
+__device__ inline int rondo_dot4(int a, int b, int c) {
+  for (int i = 0; i < 32; i += 8) c += static_cast<signed char>(a >> i) * static_cast<signed char>(b >> i);
+  return c;
 }
 
 #else
@@ -138,14 +159,32 @@ __device__ inline T rondo_shuffle_from_first(T value, unsigned) {
 
 constexpr int rondo_warp_size = 32;
 
-template <typename T>
-__device__ inline T rondo_shuffle_down(T value, unsigned mask, int offset) {
-  return __shfl_down_sync(mask, value, offset);
+// The lanes of this warp that have a thread: the last warp of a block may be partly filled.
+__device__ inline unsigned rondo_warp_mask() {
+  const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
+  const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  const unsigned rest = threads - thread / 32 * 32;
+  return rest >= 32 ? 0xffffffffu : (1u << rest) - 1u;
 }
-template <typename T>
-__device__ inline T rondo_shuffle_from_first(T value, unsigned mask) {
-  return __shfl_sync(mask, value, 0);
+__device__ inline unsigned rondo_shuffle_word(unsigned word, int lane) {
+  return __shfl_sync(rondo_warp_mask(), word, lane);
 }
+__device__ inline unsigned rondo_shuffle_word_down(unsigned word, int offset) {
+  return __shfl_down_sync(rondo_warp_mask(), word, static_cast<unsigned>(offset));
+}
+__device__ inline unsigned rondo_shuffle_word_up(unsigned word, int offset) {
+  return __shfl_up_sync(rondo_warp_mask(), word, static_cast<unsigned>(offset));
+}
+__device__ inline unsigned rondo_shuffle_word_xor(unsigned word, int mask) {
+  return __shfl_xor_sync(rondo_warp_mask(), word, mask);
+}
+__device__ inline bool rondo_any(bool predicate) { return __any_sync(rondo_warp_mask(), predicate) != 0; }
+__device__ inline bool rondo_all(bool predicate) { return __all_sync(rondo_warp_mask(), predicate) != 0; }
+__device__ inline unsigned long long rondo_ballot(bool predicate) {
+  return __ballot_sync(rondo_warp_mask(), predicate);
+}
+__device__ inline void rondo_sync_warp() { __syncwarp(rondo_warp_mask()); }
+__device__ inline int rondo_dot4(int a, int b, int c) { return __dp4a(a, b, c); }
 #endif
 
 template <typename T>
@@ -155,6 +194,92 @@ __device__ inline T* rondo_dynamic_shared() {
 }
 
 #endif
+
+// Arithmetic that is rounded once an operation, in the order in which it is written: what compensated sums
+// need. Elsewhere compilers fuse a product with a sum, and on the host they reorder sums.
+
+#if defined(__HIPCC_RTC__) || defined(__HIP_PLATFORM_AMD__)
+#define RONDO_ROUNDED(name, T, operation, intrinsic) \
+  __device__ inline T name(T a, T b) {               \
+    _Pragma("clang fp contract(off)") return a operation b; \
+  }
+#else
+#define RONDO_ROUNDED(name, T, operation, intrinsic) \
+  __device__ inline T name(T a, T b) { return intrinsic(a, b); }
+#endif
+RONDO_ROUNDED(rondo_add, float, +, __fadd_rn)
+RONDO_ROUNDED(rondo_subtract, float, -, __fsub_rn)
+RONDO_ROUNDED(rondo_multiply, float, *, __fmul_rn)
+RONDO_ROUNDED(rondo_add, double, +, __dadd_rn)
+RONDO_ROUNDED(rondo_subtract, double, -, __dsub_rn)
+RONDO_ROUNDED(rondo_multiply, double, *, __dmul_rn)
+#undef RONDO_ROUNDED
+
+__device__ inline float rondo_infinity() { return __int_as_float(0x7f800000); }
+
+// bfloat16 is a type of its own here: hipRTC has none in every version. A schedule's type bf16.
+struct rondo_bf16 {
+  unsigned short bits;
+};
+#define RONDO_BF16 rondo_bf16
+
+__device__ inline float rondo_to_float(float value) { return value; }
+__device__ inline float rondo_to_float(__half value) { return __half2float(value); }
+__device__ inline float rondo_to_float(rondo_bf16 value) {
+  return __int_as_float(static_cast<int>(static_cast<unsigned>(value.bits) << 16));
+}
+
+// Rounded to the nearest, ties to even; a NaN stays one.
+template <typename T>
+__device__ inline T rondo_from_float(float value);
+template <>
+__device__ inline float rondo_from_float<float>(float value) {
+  return value;
+}
+template <>
+__device__ inline __half rondo_from_float<__half>(float value) {
+  return __float2half(value);
+}
+template <>
+__device__ inline rondo_bf16 rondo_from_float<rondo_bf16>(float value) {
+  const unsigned bits = static_cast<unsigned>(__float_as_int(value));
+  const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  const unsigned rounded = is_nan ? bits | 0x400000u : bits + 0x7fffu + ((bits >> 16) & 1u);
+  return rondo_bf16{static_cast<unsigned short>(rounded >> 16)};
+}
+
+// A value of another lane of the warp, of any type of up to 8 bytes. All threads of the warp call; what comes
+// from a lane that has no thread, or from outside the warp, is not to be used.
+
+template <typename T, typename Shuffle>
+__device__ inline T rondo_shuffle_by(T value, Shuffle shuffle) {
+  static_assert(sizeof(T) <= 8, "a shuffle moves up to 8 bytes");
+  union {
+    T value;
+    unsigned words[2];
+  } from, to;
+  from.words[0] = from.words[1] = 0;
+  from.value = value;
+  to.words[0] = shuffle(from.words[0]);
+  to.words[1] = sizeof(T) > 4 ? shuffle(from.words[1]) : 0;
+  return to.value;
+}
+template <typename T>
+__device__ inline T rondo_shuffle(T value, int lane) {
+  return rondo_shuffle_by(value, [lane](unsigned word) { return rondo_shuffle_word(word, lane); });
+}
+template <typename T>
+__device__ inline T rondo_shuffle_down(T value, int offset) {
+  return rondo_shuffle_by(value, [offset](unsigned word) { return rondo_shuffle_word_down(word, offset); });
+}
+template <typename T>
+__device__ inline T rondo_shuffle_up(T value, int offset) {
+  return rondo_shuffle_by(value, [offset](unsigned word) { return rondo_shuffle_word_up(word, offset); });
+}
+template <typename T>
+__device__ inline T rondo_shuffle_xor(T value, int mask) {
+  return rondo_shuffle_by(value, [mask](unsigned word) { return rondo_shuffle_word_xor(word, mask); });
+}
 
 // Threads, lanes and warps of one-dimensional blocks.
 
@@ -216,12 +341,11 @@ __device__ inline T rondo_warp_reduce(T value, Combine combine) {
   if constexpr (rondo_warp_size > 1) {
     const int rest = static_cast<int>(blockDim.x) - rondo_warp() * rondo_warp_size;
     const int lanes = rest < rondo_warp_size ? rest : rondo_warp_size;
-    const unsigned mask = lanes >= 32 ? 0xffffffffu : (1u << lanes) - 1u;
     for (int offset = rondo_warp_size / 2; offset > 0; offset /= 2) {
-      const T other = rondo_shuffle_down(value, mask, offset);
+      const T other = rondo_shuffle_down(value, offset);
       if (rondo_lane() + offset < lanes) value = combine(value, other);
     }
-    value = rondo_shuffle_from_first(value, mask);
+    value = rondo_shuffle(value, 0);
   }
   return value;
 }

@@ -42,7 +42,33 @@ std::optional<ElfSymbol> find_elf_symbol(Bytes file, std::string_view name) {
     for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= symbols->size(); at += sizeof(Elf64_Sym)) {
       const Elf64_Sym symbol = *read<Elf64_Sym>(*symbols, at);
       if (symbol.st_shndx == SHN_UNDEF || !is_named(*strings, symbol.st_name, name)) continue;
-      return ElfSymbol{content_of(file, *header, symbol), symbol.st_other};
+      return ElfSymbol{content_of(file, *header, symbol), symbol.st_other, symbol.st_value};
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> find_amd_pointer(Bytes file, std::string_view name) {
+  constexpr std::uint32_t absolute = 3, relative = 13;  // R_AMDGPU_ABS64, R_AMDGPU_RELATIVE64
+  const std::optional<Elf64_Ehdr> header = elf::header_of(file);
+  const std::optional<ElfSymbol> variable = find_elf_symbol(file, name);
+  if (!header || !variable) return std::nullopt;
+  for (std::uint32_t i = 0; i < header->e_shnum; ++i) {
+    const std::optional<Elf64_Shdr> table = section(file, *header, i);
+    if (!table || table->sh_type != SHT_RELA) continue;
+    const std::optional<Bytes> entries = part(file, table->sh_offset, table->sh_size);
+    const std::optional<Elf64_Shdr> symbols = section(file, *header, table->sh_link);
+    for (std::uint64_t at = 0; entries && at + sizeof(Elf64_Rela) <= entries->size();
+         at += sizeof(Elf64_Rela)) {
+      const Elf64_Rela entry = *read<Elf64_Rela>(*entries, at);
+      if (entry.r_offset != variable->address) continue;
+      const auto addend = static_cast<std::uint64_t>(entry.r_addend);
+      if (ELF64_R_TYPE(entry.r_info) == relative) return addend;
+      if (ELF64_R_TYPE(entry.r_info) != absolute || !symbols) continue;
+      const std::optional<Bytes> list = part(file, symbols->sh_offset, symbols->sh_size);
+      if (!list) continue;
+      const auto symbol = read<Elf64_Sym>(*list, ELF64_R_SYM(entry.r_info) * sizeof(Elf64_Sym));
+      if (symbol) return symbol->st_value + addend;
     }
   }
   return std::nullopt;

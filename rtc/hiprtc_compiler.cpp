@@ -9,6 +9,7 @@
 
 #include "amd_code_object.h"
 #include "compiler.h"
+#include "elf_symbols.h"
 #include "embedded.h"
 #include "gpu_program.h"
 #include "headers.h"
@@ -173,10 +174,29 @@ PlainHeaders plain_headers(const std::vector<Header>& headers) {
   return plain;
 }
 
+// hipRTC 5.2 finds an entry's symbol by comparing texts, so that "k<n>" and "k<(1 + 2)>" have none: a
+// variable that holds the kernel's address tells which it is.
+constexpr const char* pointer_name = "rondo_pointer_";
+
+const AmdKernel* find_by_pointer(const AmdCodeObject& object, std::span<const std::byte> elf, std::size_t i) {
+  const std::optional<std::uint64_t> address = find_amd_pointer(elf, pointer_name + std::to_string(i));
+  if (!address) return nullptr;
+  const auto found = std::find_if(object.kernels.begin(), object.kernels.end(), [&](const AmdKernel& kernel) {
+    const std::optional<ElfSymbol> symbol = find_elf_symbol(elf, kernel.name);
+    return symbol && symbol->address == *address;
+  });
+  return found == object.kernels.end() ? nullptr : &*found;
+}
+
 std::string whole_source(const CompileRequest& request, const PlainHeaders& headers) {
   std::string text = definitions(request).substr(1) + line_directive(request.file);
   text += rename_includes(request.source, headers.names);
-  text += signature_source(request, "");
+  text += signature_source(request, "", [&](std::size_t i) {
+    return fmt::format(
+        "extern \"C\" {{ extern __device__ const rondo_function_{0} {1}{0};\n"
+        "__device__ const rondo_function_{0} {1}{0} = &{2}; }}\n",
+        i, pointer_name, request.entries[i]);
+  });
   return text + line_directive("rondo/names");  // what hipRTC adds for the entries' names
 }
 
@@ -295,12 +315,12 @@ class HiprtcCompiler final : public Compiler {
     for (std::size_t i = 0; i < request.entries.size(); ++i) {
       const std::string& entry = request.entries[i];
       const char* lowered = program.lowered(entry);
-      const AmdKernel* kernel = lowered ? object.find(lowered) : nullptr;
+      const AmdKernel* kernel = lowered ? object.find(lowered) : find_by_pointer(object, elf, i);
       if (!kernel) {
         wrong.push_back(not_global(request, entry));
         continue;
       }
-      binary.entries.push_back({entry, lowered, read_signature(elf, i, entry)});
+      binary.entries.push_back({entry, kernel->name, read_signature(elf, i, entry)});
       check_layout(binary.entries.back(), *kernel, description_);
     }
     if (!wrong.empty()) throw Error(ErrorCode::bad_schedule, std::move(wrong));

@@ -286,15 +286,39 @@ RONDO_HOST_MIN_MAX(double, float, double)
 static inline float rondo_host_rsqrtf(float value) { return 1.0f / sqrtf(value); }
 static inline float rondo_host_rsqrt(float value) { return 1.0f / sqrtf(value); }
 static inline double rondo_host_rsqrt(double value) { return 1.0 / ::sqrt(value); }
+// The compiler may reorder sums (-fassociative-math), but not across these, nor fuse them with what is around: it does not see through
+// an empty asm. (GCC's __builtin_assoc_barrier is not enough: its last passes reorder again.)
+#if defined(__clang__)
+#define RONDO_HOST_ROUNDED(expression) _Pragma("clang fp reassociate(off) contract(off)") return expression
+#else
+#if defined(__x86_64__)
+#define RONDO_HOST_REGISTER "+x"
+#elif defined(__aarch64__)
+#define RONDO_HOST_REGISTER "+w"
+#else
+#define RONDO_HOST_REGISTER "+m"
+#endif
+#define RONDO_HOST_ROUNDED(expression)         \
+  auto result = expression;                    \
+  __asm__("" : RONDO_HOST_REGISTER(result));   \
+  return result
+#endif
+#define RONDO_HOST_ROUNDED_SET(T, prefix)                                                       \
+  static inline T __##prefix##add_rn(T a, T b) { RONDO_HOST_ROUNDED(a + b); }                   \
+  static inline T __##prefix##sub_rn(T a, T b) { RONDO_HOST_ROUNDED(a - b); }                   \
+  static inline T __##prefix##mul_rn(T a, T b) { RONDO_HOST_ROUNDED(a * b); }                   \
+  static inline T __##prefix##div_rn(T a, T b) { RONDO_HOST_ROUNDED(a / b); }                   \
+  static inline T __##prefix##sqrt_rn(T a) { RONDO_HOST_ROUNDED(static_cast<T>(::sqrt(a))); }   \
+  static inline T __##prefix##rcp_rn(T a) { RONDO_HOST_ROUNDED(T(1) / a); }
+RONDO_HOST_ROUNDED_SET(float, f)
+RONDO_HOST_ROUNDED_SET(double, d)
+#undef RONDO_HOST_ROUNDED_SET
+static inline float __fmaf_rn(float a, float b, float c) { RONDO_HOST_ROUNDED(fmaf(a, b, c)); }
+static inline double __fma_rn(double a, double b, double c) { RONDO_HOST_ROUNDED(::fma(a, b, c)); }
 static inline float __frsqrt_rn(float value) { return 1.0f / sqrtf(value); }
-static inline float __fsqrt_rn(float value) { return sqrtf(value); }
-static inline float __frcp_rn(float value) { return 1.0f / value; }
 static inline float __fdividef(float a, float b) { return a / b; }
-static inline float __fdiv_rn(float a, float b) { return a / b; }
-static inline float __fadd_rn(float a, float b) { return a + b; }
-static inline float __fsub_rn(float a, float b) { return a - b; }
-static inline float __fmul_rn(float a, float b) { return a * b; }
-static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
+#undef RONDO_HOST_ROUNDED
+#undef RONDO_HOST_REGISTER
 static inline float __saturatef(float value) { return value > 0.0f ? (value < 1.0f ? value : 1.0f) : 0.0f; }
 static inline int __float2int_rn(float value) { return static_cast<int>(rintf(value)); }
 static inline int __float2int_rz(float value) { return static_cast<int>(value); }

@@ -62,10 +62,8 @@ std::size_t number_at(const std::string& text, std::size_t& at) {
   return value;
 }
 
-// "file:3:7: error: message" (g++, clang++) or "file(3): error: message" (NVRTC).
-std::optional<LogError> parse_log_line(const std::string& line) {
-  const std::size_t word = line.find("error");
-  if (word == std::string::npos) return std::nullopt;
+// With the word "error" at `word`.
+std::optional<LogError> parse_log_line(const std::string& line, std::size_t word) {
   const std::size_t colon = line.find(": ", word);
   if (colon == std::string::npos) return std::nullopt;
   // Between the place and the word: "fatal ", "catastrophic "; behind the word: " #20". Anything else is
@@ -95,6 +93,16 @@ std::optional<LogError> parse_log_line(const std::string& line) {
   }
   error.file = place;
   return error;
+}
+
+// "file:3:7: error: message" (g++, clang++) or "file(3): error: message" (NVRTC). A file's or an entry's name
+// may have the word in it too.
+std::optional<LogError> parse_log_line(const std::string& line) {
+  for (std::size_t word = line.find("error"); word != std::string::npos;
+       word = line.find("error", word + 1)) {
+    if (auto error = parse_log_line(line, word)) return error;
+  }
+  return std::nullopt;
 }
 
 std::vector<LogError> parse_log(const std::string& log) {

@@ -67,6 +67,9 @@ template <> struct plain<__half> : coded<9> {};
 #if defined(RONDO_HOST) || defined(__CUDA_BF16_TYPES_EXIST__)
 template <> struct plain<__nv_bfloat16> : coded<10> {};
 #endif
+#if defined(RONDO_BF16)  // portable.cuh's
+template <> struct plain<RONDO_BF16> : coded<10> {};
+#endif
 
 template <class T> struct unqualified { using type = T; static constexpr bool is_const = false; };
 template <class T> struct unqualified<const T> { using type = T; static constexpr bool is_const = true; };
@@ -100,6 +103,16 @@ template <class T> struct is_reference { static constexpr bool value = false; };
 template <class T> struct is_reference<T&> { static constexpr bool value = true; };
 template <class T> struct is_reference<T&&> { static constexpr bool value = true; };
 
+// Whether the bytes of a value are the value. Copying by assignment is not asked for with hipRTC: its float4 has an operator= of its own.
+template <class T>
+struct is_plain {
+#if defined(__HIPCC_RTC__)
+  static constexpr bool value = __is_trivially_constructible(T, const T&) && __is_trivially_destructible(T);
+#else
+  static constexpr bool value = __is_trivially_copyable(T);
+#endif
+};
+
 template <class... P>
 struct list {};
 
@@ -115,7 +128,7 @@ struct signature<void (*)(P...)> {
   using parameters = list<P...>;
   static constexpr bool is_kernel = true;
   static constexpr bool few = sizeof...(P) <= 64;
-  static constexpr bool by_value = ((__is_trivially_copyable(P) && !is_reference<P>::value) && ...);
+  static constexpr bool by_value = ((is_plain<P>::value && !is_reference<P>::value) && ...);
   static constexpr table<sizeof...(P)> value = {0x52534731u, sizeof...(P), {describe<P>::value...}};
 };
 #if __cpp_noexcept_function_type

@@ -89,6 +89,13 @@ class CudaDriver final : public Driver {
   FunctionInfo function_info(FunctionHandle kernel, std::size_t parameters) override;
   void allow_dynamic_shared(FunctionHandle kernel, std::size_t bytes) override;
 
+  Status enter(std::intptr_t*) noexcept override {
+    return RONDO_CUDA(*api_, cuCtxPushCurrent_v2, context_.get());
+  }
+  void leave(std::intptr_t) noexcept override {
+    Context context = nullptr;
+    api_->cuCtxPopCurrent_v2(&context);
+  }
   Status launch(const KernelLaunch& launch, StreamHandle stream) noexcept override;
 
   GraphHandle create_graph() override;
@@ -247,7 +254,6 @@ void CudaDriver::allow_dynamic_shared(FunctionHandle kernel, std::size_t bytes) 
 
 Status CudaDriver::launch(const KernelLaunch& launch, StreamHandle stream) noexcept {
   if (const Status status = check_launch_limits(launch, properties_); !status.ok()) return status;
-  RONDO_CUDA_ENTER();
   PackedLaunch packed(launch);
   const LaunchShape& shape = launch.shape;
   return RONDO_CUDA(*api_, cuLaunchKernel, packed.function(), shape.grid.x, shape.grid.y, shape.grid.z,
@@ -306,19 +312,16 @@ void CudaDriver::upload(ExecHandle exec, StreamHandle stream) {
 // by this call." All fields may change, the function within its context.
 Status CudaDriver::update_kernel_node(ExecHandle exec, NodeHandle node, const KernelLaunch& launch) noexcept {
   if (const Status status = check_launch_limits(launch, properties_); !status.ok()) return status;
-  RONDO_CUDA_ENTER();
   PackedLaunch packed(launch);
   const KernelNodeParameters parameters = packed.node();
   return RONDO_CUDA(*api_, cuGraphExecKernelNodeSetParams_v2, native(exec), native(node), &parameters);
 }
 
 Status CudaDriver::enable_node(ExecHandle exec, NodeHandle node, bool enabled) noexcept {
-  RONDO_CUDA_ENTER();
   return RONDO_CUDA(*api_, cuGraphNodeSetEnabled, native(exec), native(node), enabled ? 1U : 0U);
 }
 
 Status CudaDriver::launch_graph(ExecHandle exec, StreamHandle stream) noexcept {
-  RONDO_CUDA_ENTER();
   return RONDO_CUDA(*api_, cuGraphLaunch, native(exec), native(stream));
 }
 

@@ -64,13 +64,23 @@ class HipDriver final : public Driver {
 
   ModuleHandle load_module(std::span<const std::byte> binary) override;
   void unload_module(ModuleHandle module) noexcept override {
+    if (module == nullptr) return;
     const Current current(*api_, ordinal_);
-    if (module != nullptr && current.status().ok()) delete &module_of(module);
+    delete &module_of(module);
   }
   FunctionHandle function(ModuleHandle module, const std::string& name) override;
   FunctionInfo function_info(FunctionHandle kernel, std::size_t parameters) override;
   void allow_dynamic_shared(FunctionHandle kernel, std::size_t bytes) override;
 
+  Status enter(std::intptr_t* before) noexcept override {
+    int device = 0;
+    if (const Status status = RONDO_HIP(*api_, hipGetDevice, &device); !status.ok()) return status;
+    *before = device;
+    return device == ordinal_ ? Status{} : RONDO_HIP(*api_, hipSetDevice, ordinal_);
+  }
+  void leave(std::intptr_t before) noexcept override {
+    if (before != ordinal_) static_cast<void>(api_->hipSetDevice(static_cast<int>(before)));
+  }
   Status launch(const KernelLaunch& launch, StreamHandle stream) noexcept override;
 
   GraphHandle create_graph() override;
@@ -234,7 +244,6 @@ Status HipDriver::check_launch(const KernelLaunch& launch) const noexcept {
 
 Status HipDriver::launch(const KernelLaunch& launch, StreamHandle stream) noexcept {
   if (const Status status = check_launch(launch); !status.ok()) return status;
-  RONDO_HIP_ENTER();
   PackedLaunch packed(launch);
   const LaunchShape& shape = launch.shape;
   return RONDO_HIP(*api_, hipModuleLaunchKernel, packed.function().native, shape.grid.x, shape.grid.y,
@@ -293,7 +302,6 @@ void HipDriver::upload(ExecHandle exec, StreamHandle stream) {
 // copied by rules that differ from version to version (ROCm's clr, hipGraphKernelNode::SetParams).
 Status HipDriver::update_kernel_node(ExecHandle exec, NodeHandle node, const KernelLaunch& launch) noexcept {
   if (const Status status = check_launch(launch); !status.ok()) return status;
-  RONDO_HIP_ENTER();
   PackedLaunch packed(launch);
   const KernelNodeParameters parameters = packed.node();
   return RONDO_HIP(*api_, hipGraphExecKernelNodeSetParams, native(exec), native(node), &parameters);
@@ -302,12 +310,10 @@ Status HipDriver::update_kernel_node(ExecHandle exec, NodeHandle node, const Ker
 Status HipDriver::enable_node(ExecHandle exec, NodeHandle node, bool enabled) noexcept {
   if (api_->hipGraphNodeSetEnabled == nullptr)
     return lacks("hipGraphNodeSetEnabled, which this ROCm does not have");
-  RONDO_HIP_ENTER();
   return RONDO_HIP(*api_, hipGraphNodeSetEnabled, native(exec), native(node), enabled ? 1U : 0U);
 }
 
 Status HipDriver::launch_graph(ExecHandle exec, StreamHandle stream) noexcept {
-  RONDO_HIP_ENTER();
   return RONDO_HIP(*api_, hipGraphLaunch, native(exec), native(stream));
 }
 

@@ -46,6 +46,8 @@ void DriverConformance::SetUp() {
   }
   test_device_ = &test_device;
   driver_ = &test_device.device->driver();
+  scope_.emplace(*driver_);
+  ASSERT_TRUE(scope_->status().ok());
   module_ = driver_->load_module(test_device.binary.code);
   stream_ = driver_->create_stream();
 }
@@ -57,6 +59,7 @@ void DriverConformance::TearDown() {
   for (GraphHandle graph : graphs_) driver_->destroy_graph(graph);
   for (DevicePointer pointer : memory_) driver_->release(pointer);
   if (module_ != nullptr) driver_->unload_module(module_);
+  scope_.reset();
 }
 
 const rtc::Entry& DriverConformance::entry(const std::string& kernel) const {

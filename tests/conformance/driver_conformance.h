@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,7 @@ class DriverConformance : public ::testing::TestWithParam<std::string> {
 
  private:
   Driver* driver_ = nullptr;
+  std::optional<DriverScope> scope_;
   const TestDevice* test_device_ = nullptr;
   ModuleHandle module_ = nullptr;
   std::map<std::string, FunctionHandle> functions_;

@@ -18,13 +18,17 @@ void rondo_double_fail(const char* function, std::size_t nth, int result);
 std::size_t rondo_double_calls(const char* function);
 
 // The HIP double alone: how ROCm misbehaves. A list with commas of
-//   leak            kernarg memory of exec updates is given back when the exec is destroyed, not before
-//   (ROCm/rocm-systems#10713) ignore_updates  hipGraphExecKernelNodeSetParams succeeds and later launches run
-//   the old arguments (ROCm/clr#42) share_arguments the nodes of one kernel share the arguments of the one
-//   added last (ROCm/hip#2550) rocm_5.4        hipGraphAddKernelNode refuses module functions (98), no
-//   hipGetDevicePropertiesR0600
+//
+// - leak: kernarg memory of exec updates is given back when the exec is destroyed, not before
+//   (ROCm/rocm-systems#10713)
+// - ignore_updates: hipGraphExecKernelNodeSetParams succeeds, and later launches run the old arguments
+//   (ROCm/clr#42)
+// - share_arguments: the nodes of one kernel share the arguments of the one added last (ROCm/hip#2550)
+// - rocm_5.4: hipGraphAddKernelNode refuses module functions (98). The library libamdhip64.so.5.4 is always
+//   so, and lacks the functions that came later.
+//
 // Also, when the double is loaded: RONDO_DOUBLE_HIP. RONDO_DOUBLE_HIP_ARCHITECTURE: the device's gcnArchName,
-// "gfx90a:sramecc+:xnack-" by default.
+// "gfx90a:sramecc+:xnack-" by default. RONDO_DOUBLE_HIP_DEVICES: how many devices there are, 1 by default.
 void rondo_double_set_mode(const char* modes);
 
 // Handles that have been made and not destroyed: streams, events, memory, modules, graphs, execs, programs.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <ostream>
 #include <tuple>
 
 #include "cache.h"
@@ -47,6 +48,9 @@ struct Vendor {
   std::vector<const char*> destructors;  // where there is nobody to tell
   const char *launch, *graph_launch, *update, *out_of_memory, *launch_failed;
 };
+
+// In the names of the tests, in place of an address.
+void PrintTo(const Vendor* vendor, std::ostream* out) { *out << vendor->device; }
 
 #define RONDO_FAULT_NAME(name, version, need, parameters) #name,
 // cuPointerGetAttributes: an answer that it does not get is the careful one; a context that cannot be popped

@@ -281,5 +281,44 @@ TEST(Expression, RefusesTooManyNames) {
   EXPECT_EQ(parse_error(text + "+w").offset(), text.size() + 1);
 }
 
+// What a step computes in place of the whole expression must be the same for every value.
+TEST(Affine, IsTheExpressionForEveryValueOfTheVariable) {
+  for (const char* text : {"x", "-x", "x * 3 + 1", "2 * (x - k) - (5 - x) * k", "k - x", "x * k * 2 + k",
+                           "7 + 0 * x", "x - x"}) {
+    const Expression expression = Expression::parse(text);
+    const auto& names = expression.variables();
+    const auto which = static_cast<std::size_t>(std::find(names.begin(), names.end(), "x") - names.begin());
+    std::vector<std::int64_t> values(names.size(), 11);
+    const auto form = expression.affine(values, which, -1000, 1000);
+    ASSERT_TRUE(form) << text;
+    for (std::int64_t x = -1000; x <= 1000; x += 37) {
+      values[which] = x;
+      std::int64_t value = 0;
+      ASSERT_EQ(expression.evaluate(values, &value), ExpressionFault::none);
+      EXPECT_EQ(form->scale * x + form->addend, value) << text << " for " << x;
+    }
+  }
+}
+
+TEST(Affine, IsNotGivenForOtherForms) {
+  for (const char* text : {"x * x", "x / 2", "x % 2", "min(x, 3)", "select(x, 1, 2)", "x < 3", "!x",
+                           "ceil_div(x, 2)", "round_up(x, 4)"}) {
+    EXPECT_FALSE(Expression::parse(text).affine(std::vector<std::int64_t>{0}, 0, 0, 10)) << text;
+  }
+}
+
+TEST(Affine, IsNotGivenWhereSomethingMayOverflow) {
+  const auto form = [](const char* text, std::int64_t from, std::int64_t to) {
+    return Expression::parse(text).affine(std::vector<std::int64_t>{0}, 0, from, to);
+  };
+  EXPECT_TRUE(form("x * 4611686018427387904", -2, 1));
+  EXPECT_FALSE(form("x * 4611686018427387904", -2, 2));
+  EXPECT_FALSE(form("x * 4611686018427387904 - x * 4611686018427387904", 0, 2));  // on the way to 0
+  EXPECT_TRUE(form("x + 1", INT64_MIN, INT64_MAX - 1));
+  EXPECT_FALSE(form("x + 1", 0, INT64_MAX));
+  EXPECT_FALSE(form("-x", INT64_MIN, 0));
+  EXPECT_FALSE(form("x * 4611686018427387904 * 4", 0, 0));  // the factor itself
+}
+
 }  // namespace
 }  // namespace rondo

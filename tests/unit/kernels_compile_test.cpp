@@ -1,5 +1,5 @@
 // Every kernel that a schedule under configs/ can ask for compiles, with NVRTC for an old and a newer
-// architecture and with the host's compiler, to the same signature.
+// architecture, with hipRTC for warps of 32 and of 64, and with the host's compiler, to the same signature.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "amd_code_object.h"
 #include "builtin.h"
 #include "compiler.h"
 #include "rondo/error.h"
@@ -76,12 +77,13 @@ CompileRequest request_of(const fs::path& source, const std::set<std::string>& e
   return request;
 }
 
-std::shared_ptr<Compiler> nvrtc_or_skip_reason(std::string& reason) {
+// NVRTC for "sm_90", hipRTC for "gfx90a"; null with the reason where this machine does not have it.
+std::shared_ptr<Compiler> compiler_for(const std::string& architecture, std::string& reason) {
   try {
-    return make_nvrtc_compiler();
+    return architecture.starts_with("gfx") ? make_hiprtc_compiler() : make_nvrtc_compiler();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::missing_backend) throw;
-    reason = error.what();
+    reason = "no compiler for " + architecture + " on this machine: " + error.what();
     return nullptr;
   }
 }
@@ -114,39 +116,88 @@ const std::map<fs::path, std::vector<Entry>>& host_entries() {
   return compiled;
 }
 
-class Kernels : public ::testing::TestWithParam<const char*> {};
+// All of them, by NVRTC, where it is on this machine; the same wherever it is asked.
+const std::map<fs::path, std::vector<Entry>>& nvidia_entries() {
+  static const std::map<fs::path, std::vector<Entry>> compiled = [] {
+    std::map<fs::path, std::vector<Entry>> result;
+    std::string reason;
+    const std::shared_ptr<Compiler> nvrtc = compiler_for("sm_75", reason);
+    for (const auto& [source, entries] : entries_by_source()) {
+      CompileRequest request = request_of(source, entries);
+      request.architecture = "sm_75";
+      if (nvrtc) result[source] = nvrtc->compile(request).entries;
+    }
+    return result;
+  }();
+  return compiled;
+}
 
-TEST_P(Kernels, CompileForNvidiaWithTheSignaturesOfTheHost) {
-  std::string reason;
-  const std::shared_ptr<Compiler> nvrtc = nvrtc_or_skip_reason(reason);
-  if (!nvrtc) GTEST_SKIP() << "NVRTC is not on this machine: " << reason;
+void expect_the_same(const std::vector<Entry>& entries, const std::vector<Entry>& expected) {
+  for (const Entry& one : expected) {
+    const auto same = std::find_if(entries.begin(), entries.end(),
+                                   [&](const Entry& entry) { return entry.expression == one.expression; });
+    ASSERT_NE(same, entries.end()) << one.expression;
+    EXPECT_EQ(describe(same->parameters), describe(one.parameters)) << one.expression;
+  }
+}
 
-  const auto sources = entries_by_source();
-  ASSERT_THAT(sources, ::testing::SizeIs(::testing::Ge(3u)));
-  for (const auto& [source, entries] : sources) {
+// The binary's own word on where the arguments lie, against the layout that the packed buffer is filled by.
+void expect_layout(const Binary& binary, int wavefront_size) {
+  const AmdCodeObject object = read_amd_code_object(binary.code);
+  for (const Entry& entry : binary.entries) {
+    const AmdKernel* kernel = object.find(entry.lowered);
+    ASSERT_NE(kernel, nullptr) << entry.lowered;
+    EXPECT_EQ(kernel->wavefront_size, wavefront_size);
+    const std::vector<std::size_t> offsets = entry.offsets();
+    ASSERT_EQ(kernel->arguments.size(), offsets.size()) << entry.expression;
+    for (std::size_t i = 0; i < offsets.size(); ++i)
+      EXPECT_EQ(kernel->arguments[i], (AmdArgument{offsets[i], entry.parameters[i].size}))
+          << entry.expression;
+  }
+}
+
+int wavefront_size_of(const std::string& architecture) { return architecture == "gfx1030" ? 32 : 64; }
+
+struct Vendor {
+  const char* name;
+  std::vector<const char*> architectures;
+};
+
+// One test for all architectures of a vendor: the host's compiler takes longer than all of them.
+class Kernels : public ::testing::TestWithParam<Vendor> {};
+
+void compile_all_kernels(Compiler& compiler, const char* architecture) {
+  for (const auto& [source, entries] : entries_by_source()) {
     SCOPED_TRACE(source.string());
     CompileRequest request = request_of(source, entries);
-    request.architecture = GetParam();
-    const Binary binary = nvrtc->compile(request);
+    request.architecture = architecture;
+    const Binary binary = compiler.compile(request);
     EXPECT_EQ(binary.log, "");
     ASSERT_EQ(binary.entries.size(), entries.size());
+    for (const Entry& entry : binary.entries) EXPECT_FALSE(entry.parameters.empty()) << entry.expression;
+    expect_the_same(binary.entries, host_entries().at(source));
+    if (!request.architecture.starts_with("gfx")) continue;
+    expect_layout(binary, wavefront_size_of(request.architecture));
+    if (!nvidia_entries().empty()) expect_the_same(binary.entries, nvidia_entries().at(source));
+  }
+}
 
-    for (const Entry& expected : host_entries().at(source)) {
-      const auto same = std::find_if(binary.entries.begin(), binary.entries.end(), [&](const Entry& entry) {
-        return entry.expression == expected.expression;
-      });
-      ASSERT_NE(same, binary.entries.end());
-      EXPECT_EQ(describe(same->parameters), describe(expected.parameters)) << expected.expression;
-      EXPECT_FALSE(same->parameters.empty()) << expected.expression;
-    }
+TEST_P(Kernels, CompileToTheSignaturesOfTheHost) {
+  std::string reason;
+  const std::shared_ptr<Compiler> compiler = compiler_for(GetParam().architectures[0], reason);
+  if (!compiler) GTEST_SKIP() << reason;
+  ASSERT_THAT(entries_by_source(), ::testing::SizeIs(::testing::Ge(3u)));
+  for (const char* architecture : GetParam().architectures) {
+    SCOPED_TRACE(architecture);
+    compile_all_kernels(*compiler, architecture);
   }
 }
 
 // Rondo's own: copies, fills and slots.
-TEST_P(Kernels, BuiltinsCompileForNvidiaWithTheSignaturesOfTheHost) {
+TEST_P(Kernels, BuiltinsCompileToTheSignaturesOfTheHost) {
   std::string reason;
-  const std::shared_ptr<Compiler> nvrtc = nvrtc_or_skip_reason(reason);
-  if (!nvrtc) GTEST_SKIP() << "NVRTC is not on this machine: " << reason;
+  const std::shared_ptr<Compiler> compiler = compiler_for(GetParam().architectures[0], reason);
+  if (!compiler) GTEST_SKIP() << reason;
 
   CompileRequest request;
   request.file = "builtin.cu";
@@ -157,18 +208,22 @@ TEST_P(Kernels, BuiltinsCompileForNvidiaWithTheSignaturesOfTheHost) {
     request.entries.push_back("rondo_builtin::fill<" + std::to_string(bytes) + ">");
   for (const int slots : {1, 3, 500})
     request.entries.push_back("rondo_builtin::publish<" + std::to_string(slots) + ">");
-  request.architecture = GetParam();
-  const Binary nvidia = nvrtc->compile(request);
   request.architecture = "host";
-  const Binary host = make_host_compiler()->compile(request);
-  for (std::size_t i = 0; i < request.entries.size(); ++i) {
-    EXPECT_EQ(describe(nvidia.entries[i].parameters), describe(host.entries[i].parameters))
-        << request.entries[i];
+  const std::vector<Entry> host = make_host_compiler()->compile(request).entries;
+  for (const char* architecture : GetParam().architectures) {
+    SCOPED_TRACE(architecture);
+    request.architecture = architecture;
+    const Binary binary = compiler->compile(request);
+    expect_the_same(binary.entries, host);
+    if (request.architecture.starts_with("gfx"))
+      expect_layout(binary, wavefront_size_of(request.architecture));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, Kernels, ::testing::Values("sm_75", "sm_90"),
-                         [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Vendors, Kernels,
+                         ::testing::Values(Vendor{"Nvidia", {"sm_75", "sm_90"}},
+                                           Vendor{"Amd", {"gfx906", "gfx90a", "gfx1030"}}),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace rondo::rtc

@@ -150,7 +150,13 @@ TEST_F(Nvrtc, PutsErrorsIntoTheUsersFile) {
   bad.source = "#include \"part.h\"\n__global__ void k(int* p) {}\n";
   bad.headers[0].text = "\n\nint f( { }\n";
   EXPECT_TRUE(failure(bad).starts_with("part.h:3:")) << failure(bad);
+  bad.file = "kernels/error/error.cu";
+  bad.headers[0].text = "";
+  bad.source = "\n#error on purpose\n__global__ void k(int* p) {}\n";
+  EXPECT_TRUE(failure(bad).starts_with("kernels/error/error.cu:2:")) << failure(bad);
   bad.headers.clear();
+  bad.file = "kernels/test.cu";
+  bad.source = "#include \"part.h\"\n__global__ void k(int* p) {}\n";
   EXPECT_TRUE(failure(bad).starts_with("kernels/test.cu:1:")) << failure(bad);
 }
 
@@ -164,7 +170,8 @@ struct owner { __device__ ~owner() {} };
 __device__ int three(int* p) { return 0; }
 __device__ int value = 5;
 )";
-  for (const char* entry : {"nosuch<float>", "one<nosuch>", "one", "two", "plain", "three", "value"}) {
+  for (const char* entry :
+       {"nosuch<float>", "error_sum<float>", "one<nosuch>", "one", "two", "plain", "three", "value"}) {
     const std::string text = failure(request(source, {"one<int>", entry}));
     EXPECT_TRUE(text.starts_with(std::string("kernels/test.cu: entry \"") + entry + "\"")) << text;
     EXPECT_THAT(text, Not(HasSubstr("\n"))) << text;

@@ -32,10 +32,19 @@ __global__ void structures(pair p, float4 v) {}
 __global__ void nothing() {}
 )";
 
+// hipRTC has neither of the headers, and no type of CUDA's name for bfloat16.
+std::string source_for_amd() {
+  std::string text = source;
+  const std::string from = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n", type = "__nv_bfloat16";
+  text.replace(text.find(from), from.size(), "#include \"portable.cuh\"\n");
+  return text.replace(text.find(type), type.size(), "rondo_bf16");
+}
+
 CompileRequest request(const std::string& architecture) {
   CompileRequest result;
   result.file = "signature.cu";
-  result.source = source;
+  result.source = architecture.starts_with("gfx") ? source_for_amd() : source;
+  result.headers = collect_headers(result.file, result.source);
   result.entries = {"deep::er::vary<rondo_block, 3>",
                     "deep::er::vary<float, (4 > 2)>",
                     "scalars",
@@ -98,6 +107,17 @@ TEST(Signature, IsReadFromACubin) {
     GTEST_SKIP() << error.what();
   }
   for (const char* architecture : {"sm_75", "sm_90"})
+    expect_signatures(compiler->compile(request(architecture)));
+}
+
+TEST(Signature, IsReadFromACodeObject) {
+  std::shared_ptr<Compiler> compiler;
+  try {
+    compiler = make_hiprtc_compiler();
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  for (const char* architecture : {"gfx90a", "gfx1030"})
     expect_signatures(compiler->compile(request(architecture)));
 }
 

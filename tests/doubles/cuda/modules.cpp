@@ -85,28 +85,36 @@ Result unload(Module module) {
   const auto object = objects().modules.take(module);
   if (object == nullptr) return invalid_handle;
   object->loaded = false;
-  for (const auto& [name, function] : object->functions) objects().functions.take(function);
+  {
+    const std::lock_guard lock(object->mutex);
+    for (const auto& [name, function] : object->functions) objects().functions.take(function);
+  }
   doubles::host().unload_module(object->native);
   return Result::success;
+}
+
+// Null where the module has no such kernel.
+Function make_function(const std::shared_ptr<ModuleObject>& module, const char* name) {
+  Driver& host = doubles::host();
+  FunctionHandle native = nullptr;
+  try {
+    native = host.function(module->native, name);
+  } catch (const Error&) {
+    return nullptr;
+  }
+  auto parameters = host.function_info(native, 0).parameters;
+  return objects().functions.add(
+      std::shared_ptr<FunctionObject>(new FunctionObject{name, native, module, std::move(parameters)}));
 }
 
 Result find_function(Function* function, Module module, const char* name) {
   if (function == nullptr || name == nullptr) return Result::invalid_value;
   const auto object = objects().modules.find(module);
   if (object == nullptr) return invalid_handle;
+  const std::lock_guard lock(object->mutex);
   Function& known = object->functions[name];
-  if (known == nullptr) {
-    FunctionHandle native = nullptr;
-    try {
-      native = doubles::host().function(object->native, name);
-    } catch (const Error&) {
-      object->functions.erase(name);
-      return not_found;
-    }
-    constexpr int without_opt_in = 48 * 1024;
-    known = objects().functions.add(std::make_shared<FunctionObject>(FunctionObject{
-        name, native, object, doubles::host().function_info(native, 0).parameters, without_opt_in}));
-  }
+  if (known == nullptr) known = make_function(object, name);
+  if (known == nullptr) return not_found;
   *function = known;
   return Result::success;
 }

@@ -24,8 +24,9 @@ class NvrtcDouble : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(library_) << problem_;
-    for_each_symbol(api_, [&](const char* name, auto& function) {
-      function = library_.function<std::remove_pointer_t<std::remove_reference_t<decltype(function)>>>(name);
+    for_each_symbol(api_, [&](const std::string& name, auto& function) {
+      function =
+          library_.function<std::remove_pointer_t<std::remove_reference_t<decltype(function)>>>(name.c_str());
       ASSERT_NE(function, nullptr) << name;
     });
   }

@@ -1,10 +1,12 @@
 // What the handles of the libcuda double stand for, and the way into every call.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <set>
 #include <string>
@@ -46,14 +48,15 @@ struct StreamObject {
 
 struct EventObject {
   EventHandle native;
-  bool recorded = false;
+  std::atomic<bool> recorded{false};
   ~EventObject() { doubles::host().destroy_event(native); }
 };
 
 struct ModuleObject {
   ModuleHandle native = nullptr;
-  bool loaded = true;  // false: unloaded, and kept only for those who still ask
-  std::map<std::string, Function> functions;
+  std::atomic<bool> loaded{true};  // false: unloaded, and kept only for those who still ask
+  std::mutex mutex;
+  std::map<std::string, Function> functions;  // under the mutex
 };
 
 struct FunctionObject {
@@ -61,7 +64,7 @@ struct FunctionObject {
   FunctionHandle native;
   std::shared_ptr<ModuleObject> module;
   std::vector<ParameterLayout> parameters;
-  int max_dynamic_shared;
+  std::atomic<int> max_dynamic_shared{48 * 1024};  // without opt-in
 };
 
 // A kernel of a library, which has a function for the one context there is code for.

@@ -48,8 +48,8 @@ struct ExecObject : OfDevice {
 
 namespace {
 
-HandleRegistry<Node, NodeObject>& nodes() {
-  static auto& nodes = *new HandleRegistry<Node, NodeObject>;
+Registry<Node, NodeObject>& nodes() {
+  static auto& nodes = *new Registry<Node, NodeObject>;
   return nodes;
 }
 

@@ -14,8 +14,8 @@
 #include "architecture.h"
 #include "code_object.h"
 #include "control.h"
-#include "handle_registry.h"
 #include "program.h"
+#include "registry.h"
 
 #define RONDO_DOUBLE_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -45,8 +45,8 @@ struct HiprtcProgram {
   bool tried = false, compiled = false;
 };
 
-HandleRegistry<Handle, HiprtcProgram>& programs() {
-  static auto& programs = *new HandleRegistry<Handle, HiprtcProgram>;
+Registry<Handle, HiprtcProgram>& programs() {
+  static auto& programs = *new Registry<Handle, HiprtcProgram>;
   return programs;
 }
 

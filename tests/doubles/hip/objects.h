@@ -13,8 +13,8 @@
 
 #include "control.h"
 #include "driver.h"
-#include "handle_registry.h"
 #include "hip/api.h"
+#include "registry.h"
 #include "runtime.h"
 
 #define RONDO_DOUBLE_EXPORT extern "C" __attribute__((visibility("default")))
@@ -79,12 +79,12 @@ struct GraphObject;
 struct ExecObject;
 
 struct Objects {
-  HandleRegistry<Stream, StreamObject> streams;
-  HandleRegistry<Event, EventObject> events;
-  HandleRegistry<Module, ModuleObject> modules;
-  HandleRegistry<NativeFunction, FunctionObject> functions;  // they go with their module, and are not counted
-  HandleRegistry<Graph, GraphObject> graphs;
-  HandleRegistry<Exec, ExecObject> execs;
+  Registry<Stream, StreamObject> streams;
+  Registry<Event, EventObject> events;
+  Registry<Module, ModuleObject> modules;
+  Registry<NativeFunction, FunctionObject> functions;  // they go with their module, and are not counted
+  Registry<Graph, GraphObject> graphs;
+  Registry<Exec, ExecObject> execs;
   std::mutex memory_mutex;
   std::map<std::uintptr_t, std::size_t> memory;  // device memory: first address, bytes
 };
