@@ -75,6 +75,8 @@ class Engine {
     for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = key(i / width, token, i % width);
     rondo::check(driver_.write(keys_.get(), keys.data(), layers * row_bytes, stream_.get()),
                  "writing the keys");
+    const rondo::DriverScope scope(driver_);
+    rondo::check(scope.status(), "launching the graph");
     rondo::check(driver_.launch_graph(exec_.get(), stream_.get()), "launching the graph");
   }
   std::size_t wrong_values() {

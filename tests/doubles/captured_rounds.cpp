@@ -393,7 +393,11 @@ class Rounds {
 
   void launch(Adopted& it) {
     ++counts_["launch"].all;
-    check(driver_.launch_graph(it.exec.get(), stream_.get()), "launching");
+    {
+      const DriverScope scope(driver_);
+      check(scope.status(), "launching");
+      check(driver_.launch_graph(it.exec.get(), stream_.get()), "launching");
+    }
     Memory found;
     for (std::size_t i = 0; i < buffer_count; ++i) {
       check(driver_.read(found[i].data(), buffers_[i].get(), buffer_bytes, stream_.get()), "reading");
