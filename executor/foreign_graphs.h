@@ -63,7 +63,10 @@ struct ForeignMemset {
 class CodeObjects {
  public:
   virtual ~CodeObjects() = default;
+  // Throws Error(bad_argument) where several have a kernel of this name, with different parameters.
   virtual std::optional<std::vector<ParameterLayout>> layout(const std::string& kernel) const = 0;
+  // For people: what was there and could not be searched, a sentence with a space in front; "" for none.
+  virtual std::string left_out() const { return ""; }
 };
 
 // Of one device. Calls that read throw Error with the driver's own code; those that update return a Status, allocate nothing on our

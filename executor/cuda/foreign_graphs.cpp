@@ -261,8 +261,9 @@ std::vector<ParameterLayout> CudaForeignGraphs::layout_of(const ForeignKernel& k
     throw Error(ErrorCode::bad_argument,
                 fmt::format("the layout of kernel \"{}\" is not known: a driver for CUDA {}.{} cannot be "
                             "asked for it, and no code "
-                            "object that was searched has it",
-                            kernel.name, api_.driver_version / 1000, api_.driver_version % 1000 / 10),
+                            "object that was searched has it.{}",
+                            kernel.name, api_.driver_version / 1000, api_.driver_version % 1000 / 10,
+                            code_objects != nullptr ? code_objects->left_out() : ""),
                 "name the file with the kernel's code (a cubin, or what it was linked into), or update the "
                 "driver to CUDA 12.4 or later");
   }

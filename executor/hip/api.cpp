@@ -120,6 +120,9 @@ std::shared_ptr<const Api> load(const std::string& given) {
 #undef RONDO_HIP_RESOLVE
   api->hipGetErrorName =
       reinterpret_cast<const char* (*)(Result)>(resolve({"hipGetErrorName", 402, Need::required}));
+  api->hipKernelNameRef = api->library.function<const char*(NativeFunction)>("hipKernelNameRef");
+  api->hipKernelNameRefByPtr =
+      api->library.function<const char*(const void*, Stream)>("hipKernelNameRefByPtr");
   if (api->hipGetDevicePropertiesR0600 == nullptr && api->hipGetDeviceProperties == nullptr)
     missing_symbol(*api, {"hipGetDevicePropertiesR0600", 600, Need::required});
   check_initialized(*api, api->hipInit(0));

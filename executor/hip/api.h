@@ -58,6 +58,44 @@ struct KernelNodeParameters {
   unsigned shared_bytes;
 };
 
+// hipMemcpyKind, as far as Rondo tells its values apart.
+enum class CopyKind : unsigned {
+  host_to_host = 0,
+  host_to_device = 1,
+  device_to_host = 2,
+  device_to_device = 3,
+  by_address = 4
+};
+
+struct Position {  // the vendor's hipPos
+  std::size_t x, y, z;
+};
+struct PitchedPointer {  // the vendor's hipPitchedPtr
+  void* pointer;
+  std::size_t pitch, x_bytes, y_rows;
+};
+
+// hipMemcpy3DParms
+struct Memcpy3D {
+  void* from_array;
+  Position from_position;
+  PitchedPointer from;
+  void* to_array;
+  Position to_position;
+  PitchedPointer to;
+  std::size_t width, height, depth;  // hipExtent
+  CopyKind kind;
+};
+
+// hipMemsetParams. Not the order of CUDA's.
+struct MemsetNodeParameters {
+  void* to;
+  unsigned element_bytes;
+  std::size_t height, pitch;
+  unsigned value;
+  std::size_t width;
+};
+
 // hipDeviceProp_t as ROCm 6 and later have it (hipDeviceProp_tR0600, 1,472 bytes): the fields up to the last
 // that Rondo reads, at their places, and room for what newer ones may add.
 struct DevicePropertiesR0600 {
@@ -150,7 +188,20 @@ struct DevicePropertiesR0000 {
   F(hipGraphExecKernelNodeSetParams, 404, required,                                                      \
     (Exec exec, Node node, const KernelNodeParameters* parameters))                                      \
   F(hipGraphNodeSetEnabled, 505, optional, (Exec exec, Node node, unsigned enabled))                     \
-  F(hipGraphLaunch, 403, required, (Exec exec, Stream stream))
+  F(hipGraphLaunch, 403, required, (Exec exec, Stream stream))                                           \
+  F(hipGraphGetNodes, 404, optional, (Graph graph, Node * nodes, std::size_t * count))                   \
+  F(hipGraphGetEdges, 405, optional, (Graph graph, Node * from, Node * to, std::size_t * count))         \
+  F(hipGraphNodeGetType, 405, optional, (Node node, unsigned* type))                                     \
+  F(hipGraphAddEmptyNode, 405, optional,                                                                 \
+    (Node * node, Graph graph, const Node* dependencies, std::size_t count))                             \
+  F(hipGraphChildGraphNodeGetGraph, 405, optional, (Node node, Graph * graph))                           \
+  F(hipGraphKernelNodeGetParams, 403, optional, (Node node, KernelNodeParameters * parameters))          \
+  F(hipGraphMemcpyNodeGetParams, 405, optional, (Node node, Memcpy3D * parameters))                      \
+  F(hipGraphMemsetNodeGetParams, 405, optional, (Node node, MemsetNodeParameters * parameters))          \
+  F(hipGraphExecMemcpyNodeSetParams, 405, optional, (Exec exec, Node node, Memcpy3D * parameters))       \
+  F(hipGraphExecMemsetNodeSetParams, 405, optional,                                                      \
+    (Exec exec, Node node, const MemsetNodeParameters* parameters))                                      \
+  F(hipMemGetAddressRange, 402, optional, (void** begin, std::size_t* bytes, void* address))
 
 // The table. An optional function that the runtime does not have is null.
 struct Api {
@@ -158,6 +209,10 @@ struct Api {
   RONDO_HIP_FUNCTIONS(RONDO_HIP_MEMBER)
 #undef RONDO_HIP_MEMBER
   const char* (*hipGetErrorName)(Result result) = nullptr;
+  // The mangled name of a module function, and of a kernel by the address of the host function that stands
+  // for it; null where the address is none's. Strings of the runtime's. Optional; since ROCm 4.2.
+  const char* (*hipKernelNameRef)(NativeFunction function) = nullptr;
+  const char* (*hipKernelNameRefByPtr)(const void* host_function, Stream stream) = nullptr;
 
   int runtime_version = 0;  // as hipRuntimeGetVersion: major * 10,000,000 + minor * 100,000 + patch
   std::string path;         // of the library

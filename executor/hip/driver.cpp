@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "context.h"
+#include "foreign_graphs.h"
 #include "launch_limits.h"
 #include "module.h"
 #include "packed_launch.h"
@@ -28,7 +29,10 @@ Status lacks(const char* why) noexcept { return {ErrorCode::run_time, 0, "", why
 class HipDriver final : public Driver {
  public:
   HipDriver(std::shared_ptr<const Api> api, int ordinal)
-      : api_(std::move(api)), ordinal_(ordinal), properties_(hip::properties(*api_, ordinal)) {}
+      : api_(std::move(api)),
+        ordinal_(ordinal),
+        properties_(hip::properties(*api_, ordinal)),
+        foreign_graphs_(make_foreign_graphs(*api_, ordinal)) {}
 
   const DeviceProperties& properties() const noexcept override { return properties_; }
   bool graphs_need_a_test() const noexcept override { return true; }
@@ -98,6 +102,7 @@ class HipDriver final : public Driver {
   Status update_kernel_node(ExecHandle exec, NodeHandle node, const KernelLaunch& launch) noexcept override;
   Status enable_node(ExecHandle exec, NodeHandle node, bool enabled) noexcept override;
   Status launch_graph(ExecHandle exec, StreamHandle stream) noexcept override;
+  ForeignGraphs* foreign_graphs() noexcept override { return foreign_graphs_.get(); }
 
  private:
   // For what destroys: there is nobody to tell of a failure.
@@ -111,6 +116,7 @@ class HipDriver final : public Driver {
   const std::shared_ptr<const Api> api_;
   const int ordinal_;
   const DeviceProperties properties_;
+  const std::unique_ptr<ForeignGraphs> foreign_graphs_;
 };
 
 // In a function that returns a Status: the device for the rest of it.

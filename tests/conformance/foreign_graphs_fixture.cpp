@@ -61,6 +61,7 @@ void ForeignGraphsTest::SetUp() {
   device_ = found.device;
   binary_ = &found.binary;
   ASSERT_NE(driver().foreign_graphs(), nullptr);
+  if (GetParam() == "hip") code_objects_.add(binary_->code, "the kernels of this test");
   maker_ = GraphMaker::make(GetParam());
   module_ = driver().load_module(binary_->code);
   stream_ = driver().create_stream();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "code_objects.h"
 #include "driver_conformance.h"
 #include "foreign_graphs.h"
 #include "graph_maker.h"
@@ -39,8 +40,8 @@ class ForeignGraphsTest : public ::testing::TestWithParam<std::string> {
   FunctionHandle function(const std::string& kernel) { return driver().function(module_, lowered(kernel)); }
   std::vector<ParameterLayout> layout(const std::string& kernel) const;
 
-  // Null: the driver knows its kernels' layouts.
-  const CodeObjects* code_objects() const { return nullptr; }
+  // Of the kernels here, for HIP; null where the driver knows their layouts.
+  const CodeObjects* code_objects() const { return GetParam() == "hip" ? &code_objects_ : nullptr; }
 
   DevicePointer memory(std::size_t bytes);  // poisoned; goes with the test
   template <class T>
@@ -69,6 +70,7 @@ class ForeignGraphsTest : public ::testing::TestWithParam<std::string> {
 
   std::shared_ptr<Device> device_;
   const rtc::Binary* binary_ = nullptr;
+  SearchedCodeObjects code_objects_;
   std::unique_ptr<GraphMaker> maker_;
   ModuleHandle module_ = nullptr;
   std::vector<DevicePointer> memory_;

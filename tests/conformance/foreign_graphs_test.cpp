@@ -292,7 +292,7 @@ TEST_P(ForeignGraphsTest, EveryCallMayFail) {
               ElementsAre(1, poison, poison, 3, poison, poison, poison, poison, 9, poison));
 }
 
-INSTANTIATE_TEST_SUITE_P(Device, ForeignGraphsTest, ::testing::Values("cuda"),
+INSTANTIATE_TEST_SUITE_P(Device, ForeignGraphsTest, ::testing::Values("cuda", "hip"),
                          [](const auto& suite) { return suite.param; });
 
 TEST(ForeignGraphsOfTheHost, AreNone) { EXPECT_EQ(open_device("host")->driver().foreign_graphs(), nullptr); }

@@ -38,6 +38,12 @@ constexpr bool same_type() {
     return std::is_const_v<A> == std::is_const_v<B> && same_type<std::remove_cv_t<A>, std::remove_cv_t<B>>();
   } else if constexpr (std::is_enum_v<Ours> && std::is_enum_v<Theirs>) {
     return std::is_same_v<std::underlying_type_t<Ours>, std::underlying_type_t<Theirs>>;
+  } else if constexpr (std::is_same_v<Theirs, hipGraphNodeType>) {  // numbered in two ways
+    return std::is_same_v<Ours, std::underlying_type_t<Theirs>>;
+  } else if constexpr (std::is_same_v<Ours, Memcpy3D>) {
+    return std::is_same_v<Theirs, hipMemcpy3DParms>;
+  } else if constexpr (std::is_same_v<Ours, MemsetNodeParameters>) {
+    return std::is_same_v<Theirs, hipMemsetParams>;
   } else if constexpr (std::is_same_v<Ours, KernelNodeParameters>) {
     return std::is_same_v<Theirs, hipKernelNodeParams>;
 #if HIP_VERSION_MAJOR < 6
@@ -71,6 +77,8 @@ Absent hipGetDeviceProperties();
 RONDO_HIP_FUNCTIONS(RONDO_HIP_COMPARE)
 #undef RONDO_HIP_COMPARE
 static_assert(SameFunction<const char*(Result), decltype(hipGetErrorName)>::value);
+static_assert(std::is_same_v<decltype(Api::hipKernelNameRef), decltype(&::hipKernelNameRef)>);
+static_assert(std::is_same_v<decltype(Api::hipKernelNameRefByPtr), decltype(&::hipKernelNameRefByPtr)>);
 
 #define RONDO_HIP_VALUE(ours, theirs) \
   static_assert(static_cast<unsigned>(ours) == static_cast<unsigned>(theirs))
@@ -88,6 +96,49 @@ RONDO_HIP_VALUE(Result::launch_failure, hipErrorLaunchFailure);
 RONDO_HIP_VALUE(stream_non_blocking, hipStreamNonBlocking);
 RONDO_HIP_VALUE(event_default, hipEventDefault);
 static_assert(std::is_same_v<std::underlying_type_t<Result>, std::underlying_type_t<hipError_t>>);
+
+RONDO_HIP_VALUE(CopyKind::host_to_host, hipMemcpyHostToHost);
+RONDO_HIP_VALUE(CopyKind::host_to_device, hipMemcpyHostToDevice);
+RONDO_HIP_VALUE(CopyKind::device_to_host, hipMemcpyDeviceToHost);
+RONDO_HIP_VALUE(CopyKind::device_to_device, hipMemcpyDeviceToDevice);
+RONDO_HIP_VALUE(CopyKind::by_address, hipMemcpyDefault);
+// The types of nodes are numbered from 1 or from 0, in the order that foreign_graphs.cpp counts on.
+RONDO_HIP_VALUE(hipGraphNodeTypeMemcpy - hipGraphNodeTypeKernel, 1);
+RONDO_HIP_VALUE(hipGraphNodeTypeMemset - hipGraphNodeTypeKernel, 2);
+RONDO_HIP_VALUE(hipGraphNodeTypeHost - hipGraphNodeTypeKernel, 3);
+RONDO_HIP_VALUE(hipGraphNodeTypeGraph - hipGraphNodeTypeKernel, 4);
+RONDO_HIP_VALUE(hipGraphNodeTypeEmpty - hipGraphNodeTypeKernel, 5);
+RONDO_HIP_VALUE(hipGraphNodeTypeWaitEvent - hipGraphNodeTypeKernel, 6);
+RONDO_HIP_VALUE(hipGraphNodeTypeEventRecord - hipGraphNodeTypeKernel, 7);
+
+#define RONDO_HIP_FIELD_OF(Ours, ours, Theirs, theirs)             \
+  static_assert(offsetof(Ours, ours) == offsetof(Theirs, theirs)); \
+  static_assert(sizeof(Ours::ours) == sizeof(Theirs::theirs))
+static_assert(sizeof(Memcpy3D) == sizeof(hipMemcpy3DParms));
+RONDO_HIP_FIELD_OF(Memcpy3D, from_array, hipMemcpy3DParms, srcArray);
+RONDO_HIP_FIELD_OF(Memcpy3D, from_position, hipMemcpy3DParms, srcPos);
+RONDO_HIP_FIELD_OF(Memcpy3D, from, hipMemcpy3DParms, srcPtr);
+RONDO_HIP_FIELD_OF(Memcpy3D, to_array, hipMemcpy3DParms, dstArray);
+RONDO_HIP_FIELD_OF(Memcpy3D, to_position, hipMemcpy3DParms, dstPos);
+RONDO_HIP_FIELD_OF(Memcpy3D, to, hipMemcpy3DParms, dstPtr);
+RONDO_HIP_FIELD_OF(Memcpy3D, kind, hipMemcpy3DParms, kind);
+static_assert(offsetof(Memcpy3D, width) == offsetof(hipMemcpy3DParms, extent) + offsetof(hipExtent, width));
+static_assert(offsetof(Memcpy3D, height) == offsetof(hipMemcpy3DParms, extent) + offsetof(hipExtent, height));
+static_assert(offsetof(Memcpy3D, depth) == offsetof(hipMemcpy3DParms, extent) + offsetof(hipExtent, depth));
+RONDO_HIP_FIELD_OF(Position, x, hipPos, x);
+RONDO_HIP_FIELD_OF(Position, y, hipPos, y);
+RONDO_HIP_FIELD_OF(Position, z, hipPos, z);
+RONDO_HIP_FIELD_OF(PitchedPointer, pointer, hipPitchedPtr, ptr);
+RONDO_HIP_FIELD_OF(PitchedPointer, pitch, hipPitchedPtr, pitch);
+RONDO_HIP_FIELD_OF(PitchedPointer, x_bytes, hipPitchedPtr, xsize);
+RONDO_HIP_FIELD_OF(PitchedPointer, y_rows, hipPitchedPtr, ysize);
+static_assert(sizeof(MemsetNodeParameters) == sizeof(hipMemsetParams));
+RONDO_HIP_FIELD_OF(MemsetNodeParameters, to, hipMemsetParams, dst);
+RONDO_HIP_FIELD_OF(MemsetNodeParameters, element_bytes, hipMemsetParams, elementSize);
+RONDO_HIP_FIELD_OF(MemsetNodeParameters, height, hipMemsetParams, height);
+RONDO_HIP_FIELD_OF(MemsetNodeParameters, pitch, hipMemsetParams, pitch);
+RONDO_HIP_FIELD_OF(MemsetNodeParameters, value, hipMemsetParams, value);
+RONDO_HIP_FIELD_OF(MemsetNodeParameters, width, hipMemsetParams, width);
 
 #define RONDO_HIP_FIELD(ours, theirs)                                                           \
   static_assert(offsetof(KernelNodeParameters, ours) == offsetof(hipKernelNodeParams, theirs)); \

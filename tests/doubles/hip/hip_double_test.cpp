@@ -336,7 +336,7 @@ TEST_F(HipDouble, ANodeKeepsWhatItsArgumentsWere) {
   EXPECT_THAT(read(), ElementsAre(6, 10));
   std::array<Node, 3> nodes{};
   std::size_t count = 3;
-  ASSERT_EQ(hip().get_nodes(graph_, nodes.data(), &count), Result::success);
+  ASSERT_EQ(hip().hipGraphGetNodes(graph_, nodes.data(), &count), Result::success);
   EXPECT_EQ(count, 2u);
   EXPECT_THAT(nodes, ElementsAre(first, second, nullptr));
 }
@@ -358,7 +358,7 @@ TEST_F(HipDouble, UpdatesAffectLaterLaunchesAndNoOtherNode) {
   EXPECT_THAT(read(), ElementsAre(123456789, 4));
   // The source graph's node has not changed.
   KernelNodeParameters kept{};
-  ASSERT_EQ(hip().get_parameters(node, &kept), Result::success);
+  ASSERT_EQ(hip().hipGraphKernelNodeGetParams(node, &kept), Result::success);
   EXPECT_EQ(*static_cast<int*>(kept.kernel_parameters[1]), 1);
 }
 
@@ -383,8 +383,8 @@ TEST_F(HipDouble, GetGivesTheNodesOwnMemory) {
   Arguments arguments{memory_, 3, 2.0};
   const Node node = add(store(arguments));
   KernelNodeParameters first{}, second{};
-  ASSERT_EQ(hip().get_parameters(node, &first), Result::success);
-  ASSERT_EQ(hip().get_parameters(node, &second), Result::success);
+  ASSERT_EQ(hip().hipGraphKernelNodeGetParams(node, &first), Result::success);
+  ASSERT_EQ(hip().hipGraphKernelNodeGetParams(node, &second), Result::success);
   EXPECT_EQ(first.kernel_parameters, second.kernel_parameters);
   EXPECT_NE(first.kernel_parameters[1], &arguments.value);
   // It can be written to, and that is what a later instantiation takes.
@@ -396,13 +396,13 @@ TEST_F(HipDouble, GetGivesTheNodesOwnMemory) {
   Arguments ours{memory_, 5, 1.0};
   const KernelNodeParameters given = store(ours);
   ASSERT_EQ(hip().set_parameters(node, &given), Result::success);
-  ASSERT_EQ(hip().get_parameters(node, &second), Result::success);
+  ASSERT_EQ(hip().hipGraphKernelNodeGetParams(node, &second), Result::success);
   EXPECT_NE(second.kernel_parameters, given.kernel_parameters);
   EXPECT_EQ(*static_cast<int*>(second.kernel_parameters[1]), 5);
   // Set with the node's own array keeps the struct as it is (ROCm 6).
   second.grid.x = 2;
   ASSERT_EQ(hip().set_parameters(node, &second), Result::success);
-  ASSERT_EQ(hip().get_parameters(node, &first), Result::success);
+  ASSERT_EQ(hip().hipGraphKernelNodeGetParams(node, &first), Result::success);
   EXPECT_EQ(first.kernel_parameters, second.kernel_parameters);
   EXPECT_EQ(first.grid.x, 2u);
 }

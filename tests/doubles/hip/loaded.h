@@ -20,8 +20,6 @@ struct LoadedDouble : rondo::hip::Api {
     RONDO_HIP_FUNCTIONS(RONDO_DOUBLE_FIND)
 #undef RONDO_DOUBLE_FIND
     find("hipGetErrorName", hipGetErrorName);
-    find("hipGraphGetNodes", get_nodes);
-    find("hipGraphKernelNodeGetParams", get_parameters);
     find("hipGraphKernelNodeSetParams", set_parameters);
     find("rondo_double_reset", reset);
     find("rondo_double_fail", fail);
@@ -38,8 +36,6 @@ struct LoadedDouble : rondo::hip::Api {
   }
 
   void* library;  // never closed: it has threads
-  rondo::hip::Result (*get_nodes)(rondo::hip::Graph, rondo::hip::Node*, std::size_t*) = nullptr;
-  rondo::hip::Result (*get_parameters)(rondo::hip::Node, rondo::hip::KernelNodeParameters*) = nullptr;
   rondo::hip::Result (*set_parameters)(rondo::hip::Node, const rondo::hip::KernelNodeParameters*) = nullptr;
   decltype(&rondo_double_reset) reset = nullptr;
   decltype(&rondo_double_fail) fail = nullptr;

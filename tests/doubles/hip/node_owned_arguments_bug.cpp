@@ -58,7 +58,7 @@ std::vector<char> compile(const char* library, std::string& lowered) {
 // Makes the node write `value`.
 void retarget(const LoadedDouble& hip, std::string_view how, Node node, int* value) {
   KernelNodeParameters parameters{};
-  check(hip.get_parameters(node, &parameters), "hipGraphKernelNodeGetParams");
+  check(hip.hipGraphKernelNodeGetParams(node, &parameters), "hipGraphKernelNodeGetParams");
   void* fresh[] = {value, parameters.kernel_parameters[1]};
   int* target = *static_cast<int**>(parameters.kernel_parameters[1]);
   if (how == "own-array") {

@@ -42,6 +42,17 @@ Objects& objects() {
   return objects;
 }
 
+bool is_device_memory(const void* address, std::size_t bytes) {
+  Objects& all = objects();
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  const std::lock_guard lock(all.memory_mutex);
+  auto piece = all.memory.upper_bound(begin);
+  if (piece == all.memory.begin()) return false;
+  --piece;
+  const std::size_t offset = begin - piece->first;
+  return offset <= piece->second && bytes <= piece->second - offset;
+}
+
 Result check_launch(const FunctionObject* function, const KernelNodeParameters& parameters) noexcept {
   if (function == nullptr || function->module->unloaded || !function->module->is_current()) {
     return Result::invalid_device_function;

@@ -69,6 +69,7 @@ struct ModuleObject : OfDevice {
 };
 
 struct FunctionObject {
+  std::string name;
   std::shared_ptr<ModuleObject> module;
   FunctionHandle host = nullptr;
   std::vector<ParameterLayout> parameters;
@@ -89,6 +90,9 @@ struct Objects {
   std::map<std::uintptr_t, std::size_t> memory;  // device memory: first address, bytes
 };
 Objects& objects();
+
+// Whether [address, address + bytes) lies in one piece of device memory.
+bool is_device_memory(const void* address, std::size_t bytes);
 
 // A launch that the runtime takes: dimensions that are not zero, grid × block within 32 bits on each axis, a
 // block that the device has threads for, arguments in one of the two forms.

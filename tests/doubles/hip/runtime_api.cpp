@@ -50,18 +50,6 @@ Result get_properties(Properties* properties, int device) {
   return Result::success;
 }
 
-// Whether [address, address + bytes) lies in one piece of device memory.
-bool is_device_memory(const void* address, std::size_t bytes) {
-  Objects& all = objects();
-  const auto begin = reinterpret_cast<std::uintptr_t>(address);
-  const std::lock_guard lock(all.memory_mutex);
-  auto piece = all.memory.upper_bound(begin);
-  if (piece == all.memory.begin()) return false;
-  --piece;
-  const std::size_t offset = begin - piece->first;
-  return offset <= piece->second && bytes <= piece->second - offset;
-}
-
 DevicePointer address_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
 // What is queued in a stream of another device than the thread's is refused.
@@ -75,6 +63,7 @@ NativeFunction add_function(const std::shared_ptr<ModuleObject>& module, const c
   const auto known = module->functions.find(name);
   if (known != module->functions.end()) return known->second;
   auto function = std::make_shared<FunctionObject>();
+  function->name = name;
   function->module = module;
   function->host = host().function(module->host, name);
   // HIP asks for no opt-in to the shared memory that a device has.
@@ -249,6 +238,21 @@ RONDO_DOUBLE_EXPORT Result hipMemsetD8Async(void* to, unsigned char value, std::
   });
 }
 
+RONDO_DOUBLE_EXPORT Result hipMemGetAddressRange(void** begin, std::size_t* bytes, void* address) {
+  return call("hipMemGetAddressRange", [&] {
+    Objects& all = objects();
+    const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+    const std::lock_guard lock(all.memory_mutex);
+    auto piece = all.memory.upper_bound(wanted);
+    if (piece == all.memory.begin() || wanted - std::prev(piece)->first >= std::prev(piece)->second)
+      return Result::not_found;
+    --piece;
+    if (begin != nullptr) *begin = reinterpret_cast<void*>(piece->first);
+    if (bytes != nullptr) *bytes = piece->second;
+    return Result::success;
+  });
+}
+
 // Streams and events. There is no null stream here: Rondo uses none.
 
 RONDO_DOUBLE_EXPORT Result hipStreamCreateWithFlags(Stream* stream, unsigned flags) {
@@ -364,6 +368,15 @@ RONDO_DOUBLE_EXPORT Result hipModuleGetFunction(NativeFunction* function, Module
     return Result::success;
   });
 }
+
+// A real runtime takes what it is given for a function, and ends there where it is none.
+RONDO_DOUBLE_EXPORT const char* hipKernelNameRef(NativeFunction function) {
+  const auto found = objects().functions.find(function);
+  return found != nullptr ? found->name.c_str() : nullptr;
+}
+
+// No kernel here has a host function that stands for it.
+RONDO_DOUBLE_EXPORT const char* hipKernelNameRefByPtr(const void*, Stream) { return nullptr; }
 
 RONDO_DOUBLE_EXPORT Result hipModuleLaunchKernel(NativeFunction function, unsigned grid_x, unsigned grid_y,
                                                  unsigned grid_z, unsigned block_x, unsigned block_y,
