@@ -92,6 +92,26 @@ TEST_P(HipForeignGraphs, ACopyThatIsNotToldIsFixed) {
   EXPECT_THAT(status.call, HasSubstr("does not tell"));
 }
 
+TEST_P(HipForeignGraphs, AskingForTheNumbersOfTypesMayFailAndLeavesNothing) {
+  if (!DoubleControl::is_there()) GTEST_SKIP() << "with a double alone";
+  const DoubleControl control(GetParam());
+  const NodeHandle node = maker().add_empty(make_graph());
+  const std::size_t live = control.live_handles();
+  constexpr int unknown_error = 999;
+  for (const char* function : {"hipGraphCreate", "hipGraphAddEmptyNode", "hipGraphNodeGetType"}) {
+    const auto foreign = hip::make_foreign_graphs(*hip::load_api(), 0);
+    control.fail(function, 1, unknown_error);
+    try {
+      static_cast<void>(foreign->kind(node));
+      ADD_FAILURE() << function;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.driver_code(), unknown_error) << error.what();
+    }
+    EXPECT_EQ(foreign->kind(node), ForeignNodeKind::empty);
+    EXPECT_EQ(control.live_handles(), live);
+  }
+}
+
 TEST_P(HipForeignGraphs, AnOlderRocmIsToldWhatItLacks) {
   hip::Api old = *hip::load_api();
   old.hipGraphGetEdges = nullptr;
