@@ -111,7 +111,7 @@ class Engine {
   rondo::OwnedExec exec_;
 };
 
-// HIP cannot be asked how a kernel's arguments are laid out; the code object knows.
+// HIP cannot be asked how a kernel's arguments are laid out, CUDA can; the code object knows.
 class CodeObjectFile {
  public:
   explicit CodeObjectFile(const std::vector<std::byte>& code)
@@ -134,7 +134,9 @@ class CodeObjectFile {
 int run(const std::shared_ptr<rondo::Device>& device) {
   Engine engine(*device);
   const CodeObjectFile code(engine.code());
-  auto captured = rondo::CapturedGraph::adopt(device, engine.graph(), {.code_object_files = {code.path()}});
+  rondo::AdoptOptions options;
+  if (device->properties().backend == "hip") options.code_object_files = {code.path()};
+  auto captured = rondo::CapturedGraph::adopt(device, engine.graph(), options);
 
   // Where the graph writes to, found once.
   const std::vector<rondo::Site> destinations = captured.sites(engine.cache());

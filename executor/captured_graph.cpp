@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "captured_state.h"
+#include "code_objects.h"
 #include "demangle.h"
 #include "driver.h"
 #include "rondo/device.h"
@@ -208,7 +209,7 @@ CapturedGraph& CapturedGraph::operator=(CapturedGraph&&) noexcept = default;
 CapturedGraph::~CapturedGraph() = default;
 
 CapturedGraph CapturedGraph::adopt(std::shared_ptr<Device> device, void* graph, const AdoptOptions& options) {
-  static_cast<void>(options);
+  const SearchedCodeObjects code_objects(options.code_object_files);
   auto state = std::make_unique<State>();
   state->graphs = &foreign_graphs(*device);
   if (graph == nullptr) throw Error(ErrorCode::bad_argument, "the graph to adopt is null");
@@ -217,7 +218,7 @@ CapturedGraph CapturedGraph::adopt(std::shared_ptr<Device> device, void* graph, 
   {
     const ForeignGraphs::Scope scope(*state->graphs);
     check(scope.status(), "adopting a graph");
-    state->add_graph(static_cast<GraphHandle>(graph), "", nullptr, 0);
+    state->add_graph(static_cast<GraphHandle>(graph), "", &code_objects, 0);
   }
   std::sort(state->edges.begin(), state->edges.end());
   state->changed.reserve(state->nodes.size());

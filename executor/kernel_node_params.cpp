@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "captured_state.h"
+#include "code_objects.h"
 #include "demangle.h"
 #include "foreign_graphs.h"
 #include "rondo/device.h"
@@ -17,7 +18,7 @@ KernelNodeParams& KernelNodeParams::operator=(KernelNodeParams&&) noexcept = def
 KernelNodeParams::~KernelNodeParams() = default;
 
 KernelNodeParams KernelNodeParams::copy(Device& device, void* node, const AdoptOptions& options) {
-  static_cast<void>(options);
+  const SearchedCodeObjects code_objects(options.code_object_files);
   ForeignGraphs& graphs = foreign_graphs(device);
   if (node == nullptr) throw Error(ErrorCode::bad_argument, "the graph node is null");
   const auto handle = static_cast<NodeHandle>(node);
@@ -26,7 +27,7 @@ KernelNodeParams KernelNodeParams::copy(Device& device, void* node, const AdoptO
     throw Error(ErrorCode::bad_argument,
                 fmt::format("expected a kernel node, the node given is a {} node", kind_name(kind)));
   }
-  return KernelNodeParams(std::make_unique<ForeignKernel>(graphs.read_kernel(handle, nullptr)));
+  return KernelNodeParams(std::make_unique<ForeignKernel>(graphs.read_kernel(handle, &code_objects)));
 }
 
 const std::string& KernelNodeParams::name() const noexcept { return kernel_->name; }

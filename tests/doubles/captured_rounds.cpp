@@ -170,10 +170,13 @@ class Rounds {
     request.architecture = device_->properties().architecture;
     binary_ = device_->compiler().compile(request);
     module_ = {driver_, driver_.load_module(binary_.code)};
+    // What CUDA's driver knows by itself, and no cubin: the double's code is for the processor.
+    if (backend_ == "cuda") return;
     code_file_ = std::filesystem::temp_directory_path() / fmt::format("captured_rounds_{}.co", getpid());
     std::ofstream(code_file_, std::ios::binary)
         .write(reinterpret_cast<const char*>(binary_.code.data()),
                static_cast<std::streamsize>(binary_.code.size()));
+    options_.code_object_files = {code_file_.string()};
   }
 
   void one_round() {
@@ -297,10 +300,8 @@ class Rounds {
       made.exec = {driver_, driver_.instantiate(made.graph.get())};
     }
     made.now = made.in_exec = made.original;
-    const bool done = guarded("adopt", [&] {
-      made.captured =
-          CapturedGraph::adopt(device_, made.graph.get(), {.code_object_files = {code_file_.string()}});
-    });
+    const bool done =
+        guarded("adopt", [&] { made.captured = CapturedGraph::adopt(device_, made.graph.get(), options_); });
     if (!done) return;
     check_indices(made);
     made.arguments = kernel_arguments(made.graph.get());
@@ -319,7 +320,7 @@ class Rounds {
   }
 
   std::vector<std::vector<std::byte>> kernel_arguments(GraphHandle graph) {
-    const auto copy = CapturedGraph::adopt(device_, graph, {.code_object_files = {code_file_.string()}});
+    const auto copy = CapturedGraph::adopt(device_, graph, options_);
     std::vector<std::vector<std::byte>> all;
     for (std::size_t i = 0; i < copy.nodes().size(); ++i) {
       for (std::size_t a = 0; a < copy.arguments(i); ++a) {
@@ -438,6 +439,7 @@ class Rounds {
   const DoubleControl double_;
   rtc::Binary binary_;
   std::filesystem::path code_file_;
+  AdoptOptions options_;
   OwnedModule module_;
   OwnedStream stream_;
   std::vector<OwnedMemory> buffers_;
