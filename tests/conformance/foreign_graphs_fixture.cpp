@@ -115,6 +115,7 @@ ExecHandle ForeignGraphsTest::instantiate(GraphHandle graph) {
 }
 
 void ForeignGraphsTest::run(ExecHandle exec) {
+  const DriverScope scope(driver());
   const Status launched = driver().launch_graph(exec, stream_);
   ASSERT_TRUE(launched.ok()) << launched.call << ' ' << launched.driver_name;
   const Status ended = driver().synchronize(stream_);
