@@ -25,16 +25,17 @@ enum class ForeignNodeKind : std::uint8_t { kernel, memcpy, memset, child_graph,
 // `fixed`, in all three: why the driver takes no update of this node, in words that follow its name; null where it does. A string
 // that lives forever.
 struct ForeignKernel {
+  // What an update reads comes first, and lies together.
   void* function = nullptr;        // CUfunction, CUkernel or hipFunction_t: the driver's own handle, kept alive by its module
-  bool is_library_kernel = false;  // a CUkernel
   void* context = nullptr;         // the node's CUcontext; null for a CUfunction's own, and on hip
-  std::string name;                // mangled
   LaunchShape shape;
+  bool is_library_kernel = false;  // a CUkernel
   bool is_cooperative = false;
-  Dim3 cluster{0, 0, 0};  // 0: none
-  std::vector<ParameterLayout> layout;
-  std::vector<std::byte> arguments;  // packed, as `layout` says
   const char* fixed = nullptr;
+  std::vector<std::byte> arguments;  // packed, as `layout` says
+  std::vector<ParameterLayout> layout;
+  std::string name;       // mangled
+  Dim3 cluster{0, 0, 0};  // 0: none
 };
 
 struct ForeignMemcpy {
@@ -85,13 +86,13 @@ class ForeignGraphs {
   virtual ForeignMemcpy read_memcpy(NodeHandle node) = 0;
   virtual ForeignMemset read_memset(NodeHandle node) = 0;
 
-  // `node` belongs to the graph that `exec` was made of, which is still there (both vendors). A node that is `fixed` is refused
-  // with bad_argument.
+  // These in a Scope. `node` belongs to the graph that `exec` was made of, which is still there (both vendors). A node that is
+  // `fixed` is refused with bad_argument.
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) noexcept = 0;
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignMemcpy& copy) noexcept = 0;
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignMemset& set) noexcept = 0;
 
-  // Makes the device current on this thread as long as it lives, so that many calls in a row need not do so one by one.
+  // Makes the device current on this thread as long as it lives, once for many updates.
   class Scope {
    public:
     explicit Scope(ForeignGraphs& graphs) noexcept : graphs_(graphs), status_(graphs.enter(before_)) {}

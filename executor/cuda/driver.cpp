@@ -89,12 +89,19 @@ class CudaDriver final : public Driver {
   FunctionInfo function_info(FunctionHandle kernel, std::size_t parameters) override;
   void allow_dynamic_shared(FunctionHandle kernel, std::size_t bytes) override;
 
-  Status enter(std::intptr_t*) noexcept override {
+  // A context that is current already, as in a program that uses the runtime's interface, costs no push and
+  // pop.
+  Status enter(std::intptr_t* pushed) noexcept override {
+    Context now = nullptr;
+    *pushed = 0;
+    if (const Status status = RONDO_CUDA(*api_, cuCtxGetCurrent, &now); !status.ok()) return status;
+    if (now == context_.get()) return {};
+    *pushed = 1;
     return RONDO_CUDA(*api_, cuCtxPushCurrent_v2, context_.get());
   }
-  void leave(std::intptr_t) noexcept override {
+  void leave(std::intptr_t pushed) noexcept override {
     Context context = nullptr;
-    api_->cuCtxPopCurrent_v2(&context);
+    if (pushed != 0) api_->cuCtxPopCurrent_v2(&context);
   }
   Status launch(const KernelLaunch& launch, StreamHandle stream) noexcept override;
 

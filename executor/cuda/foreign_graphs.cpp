@@ -119,8 +119,8 @@ class CudaForeignGraphs final : public ForeignGraphs {
   std::optional<AddressRange> allocation(std::uint64_t address) noexcept override;
 
  private:
-  Status enter(std::uint64_t& before) noexcept override;
-  void leave(std::uint64_t before) noexcept override;
+  Status enter(std::uint64_t& pushed) noexcept override;
+  void leave(std::uint64_t pushed) noexcept override;
 
   void need(bool is_there, const char* function, int version) const;
   std::string name_of(const ForeignKernel& kernel) const;
@@ -132,9 +132,6 @@ class CudaForeignGraphs final : public ForeignGraphs {
   const Context context_;
 };
 
-#define RONDO_CUDA_ENTER()               \
-  const Entered current(api_, context_); \
-  if (!current.status().ok()) return current.status()
 #define RONDO_CUDA_ENTER_OR_THROW(doing) \
   const Entered current(api_, context_); \
   check(current.status(), doing)
@@ -153,14 +150,18 @@ void CudaForeignGraphs::need(bool is_there, const char* function, int version) c
               "update the NVIDIA driver");
 }
 
-Status CudaForeignGraphs::enter(std::uint64_t& before) noexcept {
-  before = 0;
+Status CudaForeignGraphs::enter(std::uint64_t& pushed) noexcept {
+  Context now = nullptr;
+  pushed = 0;
+  if (const Status status = RONDO_CUDA(api_, cuCtxGetCurrent, &now); !status.ok()) return status;
+  if (now == context_) return {};
+  pushed = 1;
   return RONDO_CUDA(api_, cuCtxPushCurrent_v2, context_);
 }
 
-void CudaForeignGraphs::leave(std::uint64_t) noexcept {
+void CudaForeignGraphs::leave(std::uint64_t pushed) noexcept {
   Context context = nullptr;
-  static_cast<void>(api_.cuCtxPopCurrent_v2(&context));
+  if (pushed != 0) static_cast<void>(api_.cuCtxPopCurrent_v2(&context));
 }
 
 std::vector<NodeHandle> CudaForeignGraphs::nodes(GraphHandle graph) {
@@ -416,7 +417,6 @@ ForeignMemset CudaForeignGraphs::read_memset(NodeHandle node) {
 
 Status CudaForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) noexcept {
   if (kernel.fixed != nullptr) return refuse(kernel.fixed);
-  RONDO_CUDA_ENTER();
   const Parameters parameters(kernel);
   return RONDO_CUDA(api_, cuGraphExecKernelNodeSetParams_v2, native(exec), native(node), parameters.get());
 }
@@ -426,7 +426,6 @@ Status CudaForeignGraphs::update(ExecHandle exec, NodeHandle node, const Foreign
   if (api_.cuGraphExecMemcpyNodeSetParams == nullptr)
     return {ErrorCode::missing_backend, 0, "",
             "cuGraphExecMemcpyNodeSetParams, which a driver for CUDA 10.2 or later has"};
-  RONDO_CUDA_ENTER();
   Memcpy3D native_copy;
   std::memcpy(&native_copy, copy.native.data(), sizeof native_copy);
   if (copy.from.is_device) native_copy.from_device = copy.from.address;
@@ -440,7 +439,6 @@ Status CudaForeignGraphs::update(ExecHandle exec, NodeHandle node, const Foreign
   if (api_.cuGraphExecMemsetNodeSetParams == nullptr)
     return {ErrorCode::missing_backend, 0, "",
             "cuGraphExecMemsetNodeSetParams, which a driver for CUDA 10.2 or later has"};
-  RONDO_CUDA_ENTER();
   const MemsetNodeParameters native_set{set.address,       set.pitch, set.value,
                                         set.element_bytes, set.width, set.height};
   return RONDO_CUDA(api_, cuGraphExecMemsetNodeSetParams, native(exec), native(node), &native_set,

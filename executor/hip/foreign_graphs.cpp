@@ -90,9 +90,6 @@ class HipForeignGraphs final : public ForeignGraphs {
   std::atomic<int> first_type_{-1};  // not asked for yet
 };
 
-#define RONDO_HIP_ENTER()               \
-  const Current current(api_, device_); \
-  if (!current.status().ok()) return current.status()
 #define RONDO_HIP_ENTER_OR_THROW(doing) \
   const Current current(api_, device_); \
   check(current.status(), doing)
@@ -342,7 +339,6 @@ ForeignMemset HipForeignGraphs::read_memset(NodeHandle node) {
 
 Status HipForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) noexcept {
   if (kernel.fixed != nullptr) return refuse(kernel.fixed);
-  RONDO_HIP_ENTER();
   const Parameters parameters(kernel);
   return RONDO_HIP(api_, hipGraphExecKernelNodeSetParams, native(exec), native(node), parameters.get());
 }
@@ -352,7 +348,6 @@ Status HipForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignM
   if (api_.hipGraphExecMemcpyNodeSetParams == nullptr)
     return {ErrorCode::missing_backend, 0, "",
             "hipGraphExecMemcpyNodeSetParams, which ROCm 4.5 or later has"};
-  RONDO_HIP_ENTER();
   Memcpy3D native_copy;
   std::memcpy(&native_copy, copy.native.data(), sizeof native_copy);
   if (copy.from.is_device) native_copy.from.pointer = pointer_to(copy.from.address);
@@ -365,7 +360,6 @@ Status HipForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignM
   if (api_.hipGraphExecMemsetNodeSetParams == nullptr)
     return {ErrorCode::missing_backend, 0, "",
             "hipGraphExecMemsetNodeSetParams, which ROCm 4.5 or later has"};
-  RONDO_HIP_ENTER();
   MemsetNodeParameters native_set{};
   native_set.to = pointer_to(set.address);
   native_set.element_bytes = set.element_bytes;

@@ -57,7 +57,7 @@ TEST_P(CudaForeignGraphs, AKernelOfALibraryIsReadAndUpdated) {
   EXPECT_EQ(kernel.name, lowered("store"));
   EXPECT_EQ(kernel.arguments.size(), 16U);
   EXPECT_EQ(kernel.fixed, nullptr);
-  const Status status = graphs().update(exec, node, with_value(kernel, 2));
+  const Status status = update_node(exec, node, with_value(kernel, 2));
   ASSERT_TRUE(status.ok()) << status.call << ' ' << status.driver_name;
   run(exec);
   EXPECT_EQ(read<int>(out, 1)[0], 2);
@@ -77,7 +77,7 @@ TEST_P(CudaForeignGraphs, ANodeOfAnotherContextIsReadAndItsUpdateRefused) {
   ASSERT_NE(kernel.fixed, nullptr);
   EXPECT_THAT(kernel.fixed, HasSubstr("another context"));
   const ExecHandle exec = driver().instantiate(graph);
-  const Status status = graphs().update(exec, node, kernel);
+  const Status status = update_node(exec, node, kernel);
   EXPECT_EQ(status.code, ErrorCode::bad_argument);
   EXPECT_STREQ(status.call, kernel.fixed);
   driver().destroy_exec(exec);
@@ -94,7 +94,7 @@ TEST_P(CudaForeignGraphs, ACooperativeKernelIsUpdatedToo) {
   const ExecHandle exec = instantiate(graph);
   const ForeignKernel kernel = graphs().read_kernel(node, nullptr);
   EXPECT_TRUE(kernel.is_cooperative);
-  const Status status = graphs().update(exec, node, with_value(kernel, 3));
+  const Status status = update_node(exec, node, with_value(kernel, 3));
   ASSERT_TRUE(status.ok()) << status.call << ' ' << status.driver_name;
   run(exec);
   EXPECT_EQ(read<int>(out, 1)[0], 3);
@@ -111,7 +111,7 @@ TEST_P(CudaForeignGraphs, AClusterIsReadAndKept) {
   const ExecHandle exec = instantiate(graph);
   const ForeignKernel kernel = graphs().read_kernel(node, nullptr);
   EXPECT_EQ(kernel.cluster, (Dim3{2, 1, 1}));
-  const Status status = graphs().update(exec, node, with_value(kernel, 4));
+  const Status status = update_node(exec, node, with_value(kernel, 4));
   ASSERT_TRUE(status.ok()) << status.call << ' ' << status.driver_name;
   run(exec);
   EXPECT_EQ(read<int>(out, 1)[0], 4);

@@ -116,6 +116,7 @@ ExecHandle ForeignGraphsTest::instantiate(GraphHandle graph) {
 
 void ForeignGraphsTest::run(ExecHandle exec) {
   const DriverScope scope(driver());
+  ASSERT_TRUE(scope.status().ok());
   const Status launched = driver().launch_graph(exec, stream_);
   ASSERT_TRUE(launched.ok()) << launched.call << ' ' << launched.driver_name;
   const Status ended = driver().synchronize(stream_);

@@ -61,6 +61,11 @@ class ForeignGraphsTest : public ::testing::TestWithParam<std::string> {
   NodeHandle add(GraphHandle graph, const std::string& kernel, const PackedArguments& arguments,
                  ArgumentForm form, LaunchShape shape = {});
   ExecHandle instantiate(GraphHandle graph);  // goes with the test
+  template <class Parameters>
+  Status update_node(ExecHandle exec, NodeHandle node, const Parameters& parameters) {
+    const ForeignGraphs::Scope scope(graphs());
+    return scope.status().ok() ? graphs().update(exec, node, parameters) : scope.status();
+  }
   void run(ExecHandle exec);
 
   StreamHandle stream_ = nullptr;

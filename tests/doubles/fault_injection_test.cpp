@@ -120,6 +120,10 @@ class FaultInjection : public ::testing::TestWithParam<std::tuple<const Vendor*,
   void SetUp() override { double_.reset(); }
   void TearDown() override {
     double_.reset();
+    pop_contexts();
+  }
+
+  void pop_contexts() {
     if (std::string(vendor_.device) != "cuda") return;
     // What a pop that was made to fail has left.
     const auto pop = double_.library.function<cuda::Result(cuda::Context*)>("cuCtxPopCurrent_v2");
@@ -223,6 +227,7 @@ class FaultInjection : public ::testing::TestWithParam<std::tuple<const Vendor*,
     const bool is_destroyed = in_trial && problem.empty() && !fell_back;
     EXPECT_LE(double_.live_handles(), leaked_ + (is_destroyed ? 1 : 0));
     leaked_ = double_.live_handles();
+    pop_contexts();
   }
 
   // A session either says that it has failed, or works on.
