@@ -151,7 +151,12 @@ void generate_tokens(Decoder& decoder, const BpeTokenizer& tokenizer, const Gene
     } else if (position == decoder.context) {
       generation.stopped = "context full";
     } else {
-      decoder.step(position++);
+      try {
+        decoder.step(position++);
+      } catch (...) {
+        if (!arguments.json) console.print("\n");  // the error begins a line of its own
+        throw;
+      }
     }
   }
   generation.seconds = milliseconds_since(begin) / 1e3;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 
 namespace rondo::cli {
 
@@ -50,7 +51,8 @@ void add_mode_option(CLI::App& command, SessionArguments& arguments) {
       .add_option("--renew-after", arguments.updates_before_renewal,
                   "Replace the executable graph after so many node updates; 0: never (default: 16384 on hip, "
                   "never elsewhere)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check([](const std::string& text) { return std::string(text.empty() ? "the number is empty" : ""); });
 }
 
 void add_set_option(CLI::App& command, SessionArguments& arguments) {
@@ -65,6 +67,20 @@ Mode parse_mode(const std::string& text) {
   throw Error(ErrorCode::bad_argument, fmt::format("--mode expects graph or eager, but was given \"{}\".{}",
                                                    text, suggest(text, {"graph", "eager"})));
 }
+
+namespace {
+
+std::size_t parse_renewal(const std::string& text) {
+  std::size_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, code] = std::from_chars(text.data(), end, value);
+  if (code == std::errc() && rest == end) return value;
+  throw Error(
+      ErrorCode::bad_argument,
+      fmt::format("--renew-after expects a number of updates, 0 or more, but was given \"{}\"", text));
+}
+
+}  // namespace
 
 const char* name(Mode mode) noexcept { return mode == Mode::graph ? "graph" : "eager"; }
 
@@ -115,7 +131,8 @@ SessionBuilder::SessionBuilder(const SessionArguments& arguments, Console& conso
   options_.mode = parse_mode(arguments.mode);
   options_.constants = parse_assignments("--const", arguments.constants);
   options_.separate_buffers = arguments.separate_buffers;
-  options_.updates_before_renewal = arguments.updates_before_renewal;
+  if (!arguments.updates_before_renewal.empty())
+    options_.updates_before_renewal = parse_renewal(arguments.updates_before_renewal);
   if (!arguments.weights.empty()) options_.weights = WeightFile::open(arguments.weights);
   options_.use_cache = !arguments.no_cache;
   if (!arguments.cache_directory.empty()) options_.cache_directory = arguments.cache_directory;

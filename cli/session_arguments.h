@@ -37,7 +37,7 @@ struct SessionArguments {
   std::string cache_directory;
   bool no_cache = false;
   bool separate_buffers = false;
-  std::optional<std::size_t> updates_before_renewal;
+  std::string updates_before_renewal;  // as given; empty: the device's own
 };
 
 // The schedule as a positional argument, and each option by itself: commands differ in what they take.

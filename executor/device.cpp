@@ -57,6 +57,7 @@ std::shared_ptr<Device> open_best() {
 
 // The i of "cuda:i" and "hip:i".
 std::optional<int> parse_ordinal(std::string_view text) {
+  if (text.empty() || text[0] < '0' || text[0] > '9') return std::nullopt;
   int ordinal = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), ordinal);
   if (error != std::errc{} || end != text.data() + text.size() || ordinal < 0) return std::nullopt;

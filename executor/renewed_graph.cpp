@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -12,7 +14,7 @@
 namespace rondo {
 
 // Its members are the caller's while the stage is idle, built or failed, and the thread's while it is asked
-// or retiring; changed_, is_changed_, updates_ and the stream's order are always the caller's.
+// or retiring; is_changed_, updates_ and what is recorded.
 class RenewedGraph::Renewal {
  public:
   Renewal(Driver& driver, const Plan& plan, const Schedule& schedule,
@@ -60,11 +62,10 @@ class RenewedGraph::Renewal {
   bool is_under_way_ = false;  // a copy has been taken, and its graph is not in use yet
   std::vector<std::uint32_t> changed_;
   std::vector<bool> is_changed_;
-  // The last launch since the copy was taken. It is recorded launch by launch, since the caller's stream may
-  // be gone later.
+  // The last launch of the graph in use, recorded launch by launch while a new one is made: later the
+  // caller's stream may be gone.
   OwnedEvent last_launch_;
-  StreamHandle last_stream_ = nullptr;
-  bool is_recorded_ = true;
+  bool is_recorded_ = false;
 
   std::vector<std::byte> copied_arguments_;
   std::vector<NodeUpdate> copy_;
@@ -92,7 +93,12 @@ RenewedGraph::Renewal::Renewal(Driver& driver, const Plan& plan, const Schedule&
     bytes += copy_.back().arguments.size();
   }
   copied_arguments_.resize(bytes);
-  thread_ = std::thread([this] { work(); });
+  try {
+    thread_ = std::thread([this] { work(); });
+  } catch (const std::system_error& error) {
+    throw Error(ErrorCode::run_time,
+                std::string("cannot start the thread that renews the graph: ") + error.what());
+  }
 }
 
 RenewedGraph::Renewal::~Renewal() {
@@ -110,7 +116,7 @@ void RenewedGraph::Renewal::ask() noexcept {
     node.arguments = {to, node.arguments.size()};
     to += node.arguments.size();
   }
-  is_under_way_ = is_recorded_ = true;
+  is_under_way_ = true;
   pass(Stage::asked);
 }
 
@@ -122,13 +128,11 @@ void RenewedGraph::Renewal::before_launch(Graph& graph, StreamHandle stream, Cou
     stage = stage_.load(std::memory_order_acquire);
   }
   switch (stage) {
-    case Stage::idle:
-      if (updates_ >= limit_) ask();
-      return;
     case Stage::built:
       return take_over(graph, stream, counters);
     case Stage::failed:
       return give_up(counters, Stage::idle);
+    case Stage::idle:
     case Stage::asked:
     case Stage::retiring:
     case Stage::stopping:
@@ -137,9 +141,11 @@ void RenewedGraph::Renewal::before_launch(Graph& graph, StreamHandle stream, Cou
 }
 
 void RenewedGraph::Renewal::after_launch(StreamHandle stream) noexcept {
-  if (!is_under_way_) return;
-  is_recorded_ = is_recorded_ && driver_.record(last_launch_.get(), stream).ok();
-  last_stream_ = stream;
+  const bool is_due = updates_ >= limit_ && stage_.load(std::memory_order_acquire) == Stage::idle;
+  if (!is_under_way_ && !is_due) return;
+  is_recorded_ = driver_.record(last_launch_.get(), stream).ok();
+  // Behind a launch that is recorded, so that there is something to wait for when the old graph goes.
+  if (is_due && is_recorded_) ask();
 }
 
 // The new graph was made of a copy; what has been set since goes into it now.
@@ -158,8 +164,7 @@ Status RenewedGraph::Renewal::catch_up(Counters& counters) noexcept {
 void RenewedGraph::Renewal::take_over(Graph& graph, StreamHandle stream, Counters& counters) noexcept {
   // The old graph is good and goes on where the new one cannot be had, or cannot be put behind its last
   // launch.
-  if (!is_recorded_ || !catch_up(counters).ok() ||
-      (stream != last_stream_ && !driver_.wait(stream, last_launch_.get()).ok())) {
+  if (!is_recorded_ || !catch_up(counters).ok() || !driver_.wait(stream, last_launch_.get()).ok()) {
     return give_up(counters, Stage::retiring);
   }
   std::swap(graph, *other_);

@@ -3,7 +3,8 @@
 // Current ROCm keeps the kernarg memory of every exec update until the exec is destroyed, about 5.5 KB each
 // (ROCm/rocm-systems#10713). So the state of all nodes is copied at some launch, a thread of its own builds a new graph and exec from
 // it, and a later launch brings that up to date with what was updated meanwhile, and goes on with it. The old one is destroyed when
-// its last launch is done. The caller waits for none of this, unless as many updates again have come before the new graph is there.
+// its last launch is done. The caller waits for none of this, unless twice as many updates have come before the new graph is there and the
+// old one gone: then `launch` waits, so that there is a bound on what is leaked.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,8 @@ class RenewedGraph {
   // Affect launches made from now on. `arguments` must have accepted the same state before the next launch.
   Status update(const NodeUpdate& update) noexcept;
   Status enable(std::uint32_t node, bool enabled) noexcept;
-  // Launches of the old graph and of the new one run in the order in which they were queued, in whatever streams.
+  // The new graph's first launch waits for the old one's last, in whatever streams they are. Launches in several streams are in no
+  // other order than the driver's own, which CUDA promises for the launches of one exec, or the caller's.
   Status launch(StreamHandle stream) noexcept;
 
  private:

@@ -153,10 +153,17 @@ void Session::State::load_modules(const std::vector<rtc::Binary>& binaries) {
     }
   }
   // The largest dynamic shared memory that any node of a kernel may ask for.
+  const std::size_t most_shared = driver.properties().max_shared_bytes;
+  for (std::size_t k = 0; k < functions.size(); ++k) {
+    if (function_infos[k].static_shared_bytes <= most_shared) continue;
+    throw Error(
+        ErrorCode::bad_schedule,
+        fmt::format("the kernel \"{}\" has {} bytes of static shared memory; the device has {} a block",
+                    plan.kernels[k].name, function_infos[k].static_shared_bytes, most_shared));
+  }
   std::vector<std::size_t> most(functions.size());
   for (const PlanNode& node : plan.nodes) {
-    const std::size_t limit =
-        driver.properties().max_shared_bytes - function_infos[node.kernel].static_shared_bytes;
+    const std::size_t limit = most_shared - function_infos[node.kernel].static_shared_bytes;
     const std::size_t asked = node.shared.is_fixed() ? static_cast<std::size_t>(node.shared.fixed) : limit;
     most[node.kernel] = std::max(most[node.kernel], std::min(asked, limit));
   }

@@ -110,7 +110,11 @@ std::string GpuProgram::log() const {
 
 const char* GpuProgram::lowered(const std::string& entry) const {
   const char* name = nullptr;
-  return api_.get_lowered_name(handle_, entry.c_str(), &name) == ProgramResult::success ? name : nullptr;
+  const ProgramResult result = api_.get_lowered_name(handle_, entry.c_str(), &name);
+  // Other results say that there is no such name.
+  if (result == ProgramResult::error_out_of_memory || result == ProgramResult::error_internal_error)
+    check(result, "the name of an entry");
+  return result == ProgramResult::success ? name : nullptr;
 }
 
 Diagnostic not_global(const CompileRequest& request, const std::string& entry) {

@@ -63,7 +63,7 @@ class GpuProgram {
   // Throws what compile_failure makes of the log; run_time where the compiler itself fails.
   void compile(const std::vector<std::string>& options);
   std::string log() const;
-  // The entry's symbol in the binary; nullptr where it is no kernel.
+  // The entry's symbol in the binary; nullptr where it is no kernel. Throws run_time where the library cannot look.
   const char* lowered(const std::string& entry) const;
 
   template <class GetSize, class Get>

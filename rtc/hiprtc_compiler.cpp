@@ -271,9 +271,11 @@ class HiprtcCompiler final : public Compiler {
   // refuses.
   void check_architecture(const std::string& architecture) const {
     if (!is_well_formed(architecture)) {
-      throw Error(ErrorCode::bad_argument,
-                  fmt::format("expected an architecture such as gfx90a or gfx90a:sramecc+:xnack-, got \"{}\"",
-                              architecture));
+      throw Error(
+          ErrorCode::missing_backend,
+          fmt::format("{} cannot compile for the architecture that the device reports, \"{}\": expected one "
+                      "such as gfx90a or gfx90a:sramecc+:xnack-",
+                      description_, architecture));
     }
     if (architectures_.empty()) {
       throw unsupported(

@@ -12,10 +12,12 @@ using ProgramHandle = struct ProgramOpaque*;
 
 enum class ProgramResult : int {
   success = 0,
+  error_out_of_memory = 1,
   error_invalid_option = 5,
   error_compilation = 6,
   error_builtin_operation_failure = 7,  // NVRTC: libnvrtc-builtins was not found
   error_name_expression_not_valid = 10,
+  error_internal_error = 11,
 };
 
 struct ProgramApi {

@@ -116,11 +116,11 @@ std::vector<LogError> parse_log(const std::string& log) {
   return errors;
 }
 
-std::string explain(const std::string& message) {
+std::string explain(const std::string& entry, const std::string& message) {
   for (const std::string_view ours : {not_a_kernel, too_many, not_by_value}) {
-    if (message.find(ours) != std::string::npos) return std::string(ours);
+    if (message.find(ours) != std::string::npos) return fmt::format("entry \"{}\": {}", entry, ours);
   }
-  return message;
+  return fmt::format("entry \"{}\" does not name one __global__ function: {}", entry, message);
 }
 
 // Where NVRTC looks up the lowered names, at the end of the program.
@@ -329,10 +329,7 @@ Error compile_failure(const CompileRequest& request, const std::string& compiler
           std::find_if(errors.begin(), errors.end(), [&](const LogError& e) { return is_about(e, entry); });
       if (error == errors.end()) continue;
       wrong_entries.push_back(
-          {.place = in_file(request.file),
-           .message = fmt::format("entry \"{}\" does not name one __global__ function: {}", entry,
-                                  explain(error->message)),
-           .hint = ""});
+          {.place = in_file(request.file), .message = explain(entry, error->message), .hint = ""});
     }
   }
   if (!wrong_entries.empty()) return Error(ErrorCode::bad_schedule, std::move(wrong_entries));

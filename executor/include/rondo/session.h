@@ -49,7 +49,8 @@ struct SessionOptions {
   bool use_cache = true;  // false: every kernel is compiled anew, and none is kept
   std::optional<std::filesystem::path> cache_directory;  // nullopt: the default, see rtc/cache.h
   // After how many node updates the executable graph is replaced, in the background, by a new one: ROCm keeps some memory of each
-  // update as long as the executable graph lives. 0: never. nullopt: 16,384 on hip, never elsewhere.
+  // update as long as the executable graph lives. 0: never. nullopt: 16,384 on hip, never elsewhere. Where twice as many come before the launches queued up to then are done,
+  // `launch` waits for those: queue fewer behind work that only the launching thread can let go on.
   std::optional<std::size_t> updates_before_renewal = std::nullopt;
   unsigned compile_threads = 0;                          // 0: as many as there are processors
   // Long steps report here: what is being done, how much of how much. Called from the building thread or,

@@ -213,7 +213,14 @@ Result cuGraphLaunch(Exec exec, Stream stream) {
       return node.second.module == nullptr || node.second.module->loaded;
     });
     if (!loaded) return invalid_handle;
-    return to_result(doubles::host().launch_graph(object->native, on->native), Result::launch_failed);
+    // cuda.h, cuGraphLaunch (CUDA 13.0): "Each launch is ordered behind both any previous work in hStream and
+    // any previous launches of hGraphExec."
+    const std::lock_guard lock(object->launching);
+    Driver& host = doubles::host();
+    Status status = host.wait(on->native, object->last_launch);
+    if (status.ok()) status = host.launch_graph(object->native, on->native);
+    if (status.ok()) status = host.record(object->last_launch, on->native);
+    return to_result(status, Result::launch_failed);
   });
 }
 }

@@ -113,8 +113,11 @@ struct ExecObject {
   GraphHandle native_graph = nullptr;
   ExecHandle native = nullptr;
   std::map<Node, Work> nodes;  // of the graph that it was made from and its child graphs
+  std::mutex launching;
+  EventHandle last_launch = doubles::host().create_event();  // under the mutex, to be waited for by the next
 
   ~ExecObject() {
+    doubles::host().destroy_event(last_launch);
     if (native != nullptr) doubles::host().destroy_exec(native);
     if (native_graph != nullptr) doubles::host().destroy_graph(native_graph);
   }

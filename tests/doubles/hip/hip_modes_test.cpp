@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <thread>
 
 #include "compiler.h"
+#include "conformance/gate.h"
 #include "driver.h"
+#include "handles.h"
 #include "loaded.h"
 #include "rondo/device.h"
 #include "rondo/error.h"
@@ -145,6 +148,36 @@ TEST_F(HipModes, AHundredThousandUpdatesLeakNoMoreThanTwoGraphsMay) {
   EXPECT_LT(hip().most_leaked_bytes(), 4u * 2'000 * 6'000);
   session_.reset();
   EXPECT_EQ(hip().leaked_bytes(), 0u);
+}
+
+// Nothing of a graph that is still to run may go, also where a launch has failed just when a new graph was
+// due.
+TEST_F(HipModes, TheOldGraphGoesWhenItsLastLaunchIsDone) {
+  SessionOptions options;
+  options.updates_before_renewal = 100;
+  build("hip", options);
+  Driver& driver = device_->driver();
+  Gate gate;
+  const OwnedStream stream(driver, driver.create_stream());
+  ASSERT_TRUE(gate.close(driver, stream.get()).ok());
+  hip().reset();  // the execs of the device's trial are gone already
+  for (int value = 1; value <= 11; ++value) {
+    if (value == 11) hip().fail("hipGraphLaunch", 1, static_cast<int>(rondo::hip::Result::out_of_memory));
+    ASSERT_TRUE(session_->set(session_->param("value"), value).ok());
+    ASSERT_EQ(session_->launch({stream.get()}).ok(), value != 11);
+  }
+  while (session_->counters().renewals + session_->counters().failed_renewals == 0) {
+    ASSERT_TRUE(session_->launch({stream.get()}).ok());
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(session_->counters().failed_renewals, 0u);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // time for a mistake to be made
+  EXPECT_EQ(hip().calls("hipGraphExecDestroy"), 0u);
+  gate.open();
+  ASSERT_TRUE(session_->synchronize({stream.get()}).ok());
+  EXPECT_FALSE(gate.opened_by_itself());
+  session_.reset();
+  EXPECT_EQ(hip().calls("hipGraphExecDestroy"), 2u);
 }
 
 TEST_F(HipModes, ByDefaultAGraphIsRenewedToo) {
