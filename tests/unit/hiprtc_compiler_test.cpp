@@ -154,7 +154,7 @@ TEST_F(Hiprtc, RefusesArchitecturesThatItDoesNotKnow) {
   EXPECT_THAT(failure(request("__global__ void k() {}", {"k"}, "gfx9999"), ErrorCode::missing_backend),
               HasSubstr("it knows gfx"));
   for (const char* architecture : {"sm_90", "", "gfx90a:", "gfx90a:xnack", "gfx90a:+", "GFX90A", "gfx90a -v"})
-    failure(request("__global__ void k() {}", {"k"}, architecture), ErrorCode::bad_argument);
+    failure(request("__global__ void k() {}", {"k"}, architecture), ErrorCode::missing_backend);
 }
 
 TEST_F(Hiprtc, TakesAnArchitectureAsADeviceNamesIt) {
