@@ -218,7 +218,7 @@ CapturedGraph CapturedGraph::adopt(std::shared_ptr<Device> device, void* graph, 
   state->has_opaque_descriptors = may_take_tensor_maps(device->properties());
   state->device = std::move(device);
   {
-    const ForeignGraphs::Scope scope(*state->graphs);
+    const DriverScope scope(state->device->driver());
     check(scope.status(), "adopting a graph");
     state->add_graph(static_cast<GraphHandle>(graph), "", &code_objects, 0);
   }
@@ -393,7 +393,7 @@ Status CapturedGraph::apply(void* exec) noexcept {
   }
   const std::vector<std::uint32_t>& due = handle == state.exec ? state.pending : state.changed;
   if (!due.empty()) {
-    const ForeignGraphs::Scope scope(*state.graphs);
+    const DriverScope scope(state.device->driver());
     if (!scope.status().ok()) return scope.status();
     for (std::size_t i = 0; i < due.size(); ++i) {
       const std::uint32_t index = due[i];

@@ -6,6 +6,7 @@
 // and should not be modified directly." In HIP each argument is an allocation of the node's, which the node frees.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -37,6 +38,13 @@ struct ForeignKernel {
   std::string name;       // mangled
   Dim3 cluster{0, 0, 0};  // 0: none
 };
+
+// Of the last parameter, bytes.
+inline std::size_t end_of(std::span<const ParameterLayout> layout) noexcept {
+  std::size_t end = 0;
+  for (const ParameterLayout& parameter : layout) end = std::max(end, parameter.offset + parameter.size);
+  return end;
+}
 
 struct ForeignMemcpy {
   struct End {
@@ -86,39 +94,17 @@ class ForeignGraphs {
   virtual ForeignMemcpy read_memcpy(NodeHandle node) = 0;
   virtual ForeignMemset read_memset(NodeHandle node) = 0;
 
-  // These in a Scope. `node` belongs to the graph that `exec` was made of, which is still there (both vendors). A node that is
+  // These in a DriverScope. `node` belongs to the graph that `exec` was made of, which is still there (both vendors). A node that is
   // `fixed` is refused with bad_argument.
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) noexcept = 0;
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignMemcpy& copy) noexcept = 0;
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignMemset& set) noexcept = 0;
-
-  // Makes the device current on this thread as long as it lives, once for many updates.
-  class Scope {
-   public:
-    explicit Scope(ForeignGraphs& graphs) noexcept : graphs_(graphs), status_(graphs.enter(before_)) {}
-    ~Scope() {
-      if (status_.ok()) graphs_.leave(before_);
-    }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-    const Status& status() const noexcept { return status_; }
-
-   private:
-    ForeignGraphs& graphs_;
-    std::uint64_t before_ = 0;
-    const Status status_;
-  };
 
   // The whole allocation that an address lies in; nullopt for what is no device memory.
   virtual std::optional<AddressRange> allocation(std::uint64_t address) noexcept = 0;
 
  protected:
   ForeignGraphs() = default;
-
- private:
-  // `before`: what the implementation needs to leave again.
-  virtual Status enter(std::uint64_t& before) noexcept = 0;
-  virtual void leave(std::uint64_t before) noexcept = 0;
 };
 
 }  // namespace rondo

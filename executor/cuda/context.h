@@ -1,6 +1,8 @@
 // Calls into the driver: the context that they need, and what their results mean.
 #pragma once
 
+#include <cstdint>
+
 #include "api.h"
 #include "rondo/status.h"
 
@@ -35,15 +37,27 @@ inline Status to_status(const Api& api, Result result, const char* call, const c
   ::rondo::cuda::to_status((api), (api).function(__VA_ARGS__), #function, \
                            "an earlier kernel, as " #function " reports,")
 
+// Makes a context current on this thread. One that is current already, as in a program that uses the
+// runtime's interface, costs no push and pop. `pushed` is for leave.
+inline Status enter(const Api& api, Context context, std::intptr_t* pushed) noexcept {
+  Context now = nullptr;
+  *pushed = 0;
+  if (const Status status = RONDO_CUDA(api, cuCtxGetCurrent, &now); !status.ok() || now == context)
+    return status;
+  const Status status = RONDO_CUDA(api, cuCtxPushCurrent_v2, context);
+  *pushed = status.ok() ? 1 : 0;
+  return status;
+}
+inline void leave(const Api& api, std::intptr_t pushed) noexcept {
+  Context context = nullptr;
+  if (pushed != 0) api.cuCtxPopCurrent_v2(&context);
+}
+
 // Makes a context current on this thread, for as long as it lives; afterwards the caller's own is again.
 class Current {
  public:
-  Current(const Api& api, Context context) noexcept
-      : api_(api), status_(RONDO_CUDA(api, cuCtxPushCurrent_v2, context)) {}
-  ~Current() {
-    Context context = nullptr;
-    if (status_.ok()) api_.cuCtxPopCurrent_v2(&context);
-  }
+  Current(const Api& api, Context context) noexcept : api_(api), status_(enter(api, context, &pushed_)) {}
+  ~Current() { leave(api_, pushed_); }
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
 
@@ -51,6 +65,7 @@ class Current {
 
  private:
   const Api& api_;
+  std::intptr_t pushed_ = 0;
   const Status status_;
 };
 

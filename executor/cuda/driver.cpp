@@ -89,20 +89,8 @@ class CudaDriver final : public Driver {
   FunctionInfo function_info(FunctionHandle kernel, std::size_t parameters) override;
   void allow_dynamic_shared(FunctionHandle kernel, std::size_t bytes) override;
 
-  // A context that is current already, as in a program that uses the runtime's interface, costs no push and
-  // pop.
-  Status enter(std::intptr_t* pushed) noexcept override {
-    Context now = nullptr;
-    *pushed = 0;
-    if (const Status status = RONDO_CUDA(*api_, cuCtxGetCurrent, &now); !status.ok()) return status;
-    if (now == context_.get()) return {};
-    *pushed = 1;
-    return RONDO_CUDA(*api_, cuCtxPushCurrent_v2, context_.get());
-  }
-  void leave(std::intptr_t pushed) noexcept override {
-    Context context = nullptr;
-    if (pushed != 0) api_->cuCtxPopCurrent_v2(&context);
-  }
+  Status enter(std::intptr_t* pushed) noexcept override { return cuda::enter(*api_, context_.get(), pushed); }
+  void leave(std::intptr_t pushed) noexcept override { cuda::leave(*api_, pushed); }
   Status launch(const KernelLaunch& launch, StreamHandle stream) noexcept override;
 
   GraphHandle create_graph() override;

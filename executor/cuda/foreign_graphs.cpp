@@ -27,12 +27,6 @@ constexpr const char* too_many_parameters = "has more than 1,024 parameters and 
 constexpr const char* multidimensional = "copies more than one row, and CUDA updates copies of one row alone";
 constexpr const char* of_arrays = "copies from or to an array, which has no address";
 
-std::size_t end_of(const std::vector<ParameterLayout>& layout) noexcept {
-  std::size_t end = 0;
-  for (const ParameterLayout& parameter : layout) end = std::max(end, parameter.offset + parameter.size);
-  return end;
-}
-
 bool takes_pointers(const ForeignKernel& kernel) noexcept {
   return kernel.is_cooperative || kernel.arguments.size() > most_packed_bytes;
 }
@@ -77,31 +71,6 @@ class Parameters {
   void* pointers_[most_pointers];  // what is used of it is set above
 };
 
-// The device's context on this thread: what is current already is left as it is.
-class Entered {
- public:
-  Entered(const Api& api, Context context) noexcept : api_(api) {
-    Context now = nullptr;
-    status_ = RONDO_CUDA(api, cuCtxGetCurrent, &now);
-    if (!status_.ok() || now == context) return;
-    status_ = RONDO_CUDA(api, cuCtxPushCurrent_v2, context);
-    pushed_ = status_.ok();
-  }
-  ~Entered() {
-    Context context = nullptr;
-    if (pushed_) api_.cuCtxPopCurrent_v2(&context);
-  }
-  Entered(const Entered&) = delete;
-  Entered& operator=(const Entered&) = delete;
-
-  const Status& status() const noexcept { return status_; }
-
- private:
-  const Api& api_;
-  Status status_;
-  bool pushed_ = false;
-};
-
 class CudaForeignGraphs final : public ForeignGraphs {
  public:
   CudaForeignGraphs(const Api& api, Context context) : api_(api), context_(context) {}
@@ -119,9 +88,6 @@ class CudaForeignGraphs final : public ForeignGraphs {
   std::optional<AddressRange> allocation(std::uint64_t address) noexcept override;
 
  private:
-  Status enter(std::uint64_t& pushed) noexcept override;
-  void leave(std::uint64_t pushed) noexcept override;
-
   void need(bool is_there, const char* function, int version) const;
   std::string name_of(const ForeignKernel& kernel) const;
   std::vector<ParameterLayout> layout_of(const ForeignKernel& kernel, const CodeObjects* code_objects) const;
@@ -133,7 +99,7 @@ class CudaForeignGraphs final : public ForeignGraphs {
 };
 
 #define RONDO_CUDA_ENTER_OR_THROW(doing) \
-  const Entered current(api_, context_); \
+  const Current current(api_, context_); \
   check(current.status(), doing)
 #define RONDO_CUDA_NEED(function, version) need(api_.function != nullptr, #function, version)
 
@@ -148,20 +114,6 @@ void CudaForeignGraphs::need(bool is_there, const char* function, int version) c
                           function, version / 1000, version % 1000 / 10, api_.driver_version / 1000,
                           api_.driver_version % 1000 / 10),
               "update the NVIDIA driver");
-}
-
-Status CudaForeignGraphs::enter(std::uint64_t& pushed) noexcept {
-  Context now = nullptr;
-  pushed = 0;
-  if (const Status status = RONDO_CUDA(api_, cuCtxGetCurrent, &now); !status.ok()) return status;
-  if (now == context_) return {};
-  pushed = 1;
-  return RONDO_CUDA(api_, cuCtxPushCurrent_v2, context_);
-}
-
-void CudaForeignGraphs::leave(std::uint64_t pushed) noexcept {
-  Context context = nullptr;
-  if (pushed != 0) static_cast<void>(api_.cuCtxPopCurrent_v2(&context));
 }
 
 std::vector<NodeHandle> CudaForeignGraphs::nodes(GraphHandle graph) {
@@ -448,7 +400,7 @@ Status CudaForeignGraphs::update(ExecHandle exec, NodeHandle node, const Foreign
 // cuPointerGetAttributes gives zeros for what CUDA does not know, where cuMemGetAddressRange would fail: most
 // words that are asked about are no addresses.
 std::optional<AddressRange> CudaForeignGraphs::allocation(std::uint64_t address) noexcept {
-  const Entered current(api_, context_);
+  const Current current(api_, context_);
   if (!current.status().ok() || address == 0) return std::nullopt;
   MemoryType type{};
   DeviceAddress begin = 0;

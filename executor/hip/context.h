@@ -1,6 +1,8 @@
 // Calls into the runtime: the device that they need, and what their results mean.
 #pragma once
 
+#include <cstdint>
+
 #include "api.h"
 #include "rondo/status.h"
 
@@ -23,17 +25,26 @@ inline Status to_status(const Api& api, Result result, const char* call, const c
   ::rondo::hip::to_status((api), (api).function(__VA_ARGS__), #function, \
                           "an earlier kernel, as " #function " reports,")
 
-// Makes a device current on this thread, for as long as it lives; afterwards the caller's own is again. The
-// current device decides which device's function a graph node gets (ROCm's clr, hipGraphAddKernelNode), so
-// every call is made under one.
+// Makes a device current on this thread; `before`, the one that was, is for leave. The current device decides
+// which device's function a graph node gets (ROCm's clr, hipGraphAddKernelNode), so every call is made under
+// one.
+inline Status enter(const Api& api, int device, std::intptr_t* before) noexcept {
+  int now = device;
+  const Status status = RONDO_HIP(api, hipGetDevice, &now);
+  *before = now;
+  return !status.ok() || now == device ? status : RONDO_HIP(api, hipSetDevice, device);
+}
+inline void leave(const Api& api, int device, std::intptr_t before) noexcept {
+  if (before != device) static_cast<void>(api.hipSetDevice(static_cast<int>(before)));
+}
+
+// For as long as it lives.
 class Current {
  public:
   Current(const Api& api, int device) noexcept
-      : api_(api), device_(device), status_(RONDO_HIP(api, hipGetDevice, &before_)) {
-    if (status_.ok() && before_ != device_) status_ = RONDO_HIP(api, hipSetDevice, device_);
-  }
+      : api_(api), device_(device), status_(enter(api, device, &before_)) {}
   ~Current() {
-    if (status_.ok() && before_ != device_) static_cast<void>(api_.hipSetDevice(before_));
+    if (status_.ok()) leave(api_, device_, before_);
   }
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
@@ -43,8 +54,8 @@ class Current {
  private:
   const Api& api_;
   const int device_;
-  int before_ = 0;
-  Status status_;
+  std::intptr_t before_ = 0;
+  const Status status_;
 };
 
 }  // namespace rondo::hip

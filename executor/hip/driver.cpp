@@ -76,15 +76,8 @@ class HipDriver final : public Driver {
   FunctionInfo function_info(FunctionHandle kernel, std::size_t parameters) override;
   void allow_dynamic_shared(FunctionHandle kernel, std::size_t bytes) override;
 
-  Status enter(std::intptr_t* before) noexcept override {
-    int device = 0;
-    if (const Status status = RONDO_HIP(*api_, hipGetDevice, &device); !status.ok()) return status;
-    *before = device;
-    return device == ordinal_ ? Status{} : RONDO_HIP(*api_, hipSetDevice, ordinal_);
-  }
-  void leave(std::intptr_t before) noexcept override {
-    if (before != ordinal_) static_cast<void>(api_->hipSetDevice(static_cast<int>(before)));
-  }
+  Status enter(std::intptr_t* before) noexcept override { return hip::enter(*api_, ordinal_, before); }
+  void leave(std::intptr_t before) noexcept override { hip::leave(*api_, ordinal_, before); }
   Status launch(const KernelLaunch& launch, StreamHandle stream) noexcept override;
 
   GraphHandle create_graph() override;

@@ -28,12 +28,6 @@ constexpr const char* too_many_parameters = "has more than 1,024 parameters";
 constexpr const char* untold = "is a copy whose parameters ROCm does not tell";
 constexpr const char* of_arrays = "copies from or to an array, which has no address";
 
-std::size_t end_of(const std::vector<ParameterLayout>& layout) noexcept {
-  std::size_t end = 0;
-  for (const ParameterLayout& parameter : layout) end = std::max(end, parameter.offset + parameter.size);
-  return end;
-}
-
 // A kernel node's parameters, assembled from our own bytes: never `extra` (packed_launch.h).
 class Parameters {
  public:
@@ -76,9 +70,6 @@ class HipForeignGraphs final : public ForeignGraphs {
   std::optional<AddressRange> allocation(std::uint64_t address) noexcept override;
 
  private:
-  Status enter(std::uint64_t& before) noexcept override;
-  void leave(std::uint64_t before) noexcept override;
-
   void need(bool is_there, const char* function, int version) const;
   unsigned first_type();
   std::string name_of(void* function) const;
@@ -106,17 +97,6 @@ void HipForeignGraphs::need(bool is_there, const char* function, int version) co
           function, version / 100, version % 100, api_.runtime_version / 10'000'000,
           api_.runtime_version / 100'000 % 100),
       "update ROCm");
-}
-
-Status HipForeignGraphs::enter(std::uint64_t& before) noexcept {
-  int device = 0;
-  if (const Status status = RONDO_HIP(api_, hipGetDevice, &device); !status.ok()) return status;
-  before = static_cast<std::uint64_t>(device);
-  return device == device_ ? Status{} : RONDO_HIP(api_, hipSetDevice, device_);
-}
-
-void HipForeignGraphs::leave(std::uint64_t before) noexcept {
-  if (static_cast<int>(before) != device_) static_cast<void>(api_.hipSetDevice(static_cast<int>(before)));
 }
 
 std::vector<NodeHandle> HipForeignGraphs::nodes(GraphHandle graph) {

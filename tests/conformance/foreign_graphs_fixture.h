@@ -63,7 +63,7 @@ class ForeignGraphsTest : public ::testing::TestWithParam<std::string> {
   ExecHandle instantiate(GraphHandle graph);  // goes with the test
   template <class Parameters>
   Status update_node(ExecHandle exec, NodeHandle node, const Parameters& parameters) {
-    const ForeignGraphs::Scope scope(graphs());
+    const DriverScope scope(driver());
     return scope.status().ok() ? graphs().update(exec, node, parameters) : scope.status();
   }
   void run(ExecHandle exec);

@@ -235,7 +235,7 @@ TEST_P(ForeignGraphsTest, ManyCallsInARowShareOneScope) {
   const ExecHandle exec = instantiate(graph);
   ForeignKernel kernel = graphs().read_kernel(node, code_objects());
   {
-    const ForeignGraphs::Scope scope(graphs());
+    const DriverScope scope(driver());
     ASSERT_TRUE(scope.status().ok());
     for (int value = 0; value < 100; ++value) {
       std::memcpy(kernel.arguments.data() + 12, &value, sizeof value);

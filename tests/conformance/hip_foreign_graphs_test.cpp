@@ -87,7 +87,7 @@ TEST_P(HipForeignGraphs, ACopyThatIsNotToldIsFixed) {
   ASSERT_NE(copy.fixed, nullptr);
   EXPECT_FALSE(copy.from.is_device);
   EXPECT_FALSE(copy.to.is_device);
-  const ForeignGraphs::Scope scope(*foreign);
+  const DriverScope scope(driver());
   ASSERT_TRUE(scope.status().ok());
   const Status status = foreign->update(instantiate(graph), node, copy);
   EXPECT_EQ(status.code, ErrorCode::bad_argument);

@@ -98,7 +98,7 @@ class FakeForeignGraphs final : public ForeignGraphs {
   std::size_t update_count = 0;
   bool keeps_updates = true;  // false: they are counted alone, and nothing is allocated
   std::size_t allocation_queries = 0;
-  int scopes = 0, open_scopes = 0;
+  int open_scopes = 0;
 
   static FakeNode& fake(NodeHandle node) { return *reinterpret_cast<FakeNode*>(node); }
 
@@ -156,12 +156,6 @@ class FakeForeignGraphs final : public ForeignGraphs {
     updates.push_back(std::move(update));
     return {};
   }
-  Status enter(std::uint64_t&) noexcept override {
-    ++scopes;
-    ++open_scopes;
-    return {};
-  }
-  void leave(std::uint64_t) noexcept override { --open_scopes; }
 };
 
 // Nothing but its graphs works.
@@ -195,6 +189,12 @@ class FakeDriver final : public Driver {
   FunctionHandle function(ModuleHandle, const std::string&) override { none(); }
   FunctionInfo function_info(FunctionHandle, std::size_t) override { none(); }
   void allow_dynamic_shared(FunctionHandle, std::size_t) override { none(); }
+  Status enter(std::intptr_t* before) noexcept override {
+    *before = 0;
+    ++graphs.open_scopes;
+    return {};
+  }
+  void leave(std::intptr_t) noexcept override { --graphs.open_scopes; }
   Status launch(const KernelLaunch&, StreamHandle) noexcept override { return no; }
   GraphHandle create_graph() override { none(); }
   void destroy_graph(GraphHandle) noexcept override {}
