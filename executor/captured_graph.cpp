@@ -91,8 +91,6 @@ bool may_take_tensor_maps(const DeviceProperties& device) noexcept {
 
 // Graphs nest no deeper in practice; a driver that says otherwise is not followed without end.
 constexpr int deepest_child_graph = 64;
-// How many updates before its own a node is fetched: one takes about as long as a fetch from memory.
-constexpr std::size_t fetched_ahead = 2;
 
 }  // namespace
 
@@ -362,14 +360,20 @@ void CapturedGraph::set_argument(std::size_t node, std::size_t argument, std::si
   state_->make_change(change);
 }
 
-// Nodes lie apart in memory, and a driver call leaves little of them in the caches.
-void CapturedGraph::State::fetch(std::uint32_t index) const noexcept {
-  const auto* kernel = std::get_if<KernelNodeParams>(&nodes[index].parameters);
-  if (kernel == nullptr) return;
+// Nodes lie apart in memory, and a driver call leaves little of them in the caches. The bytes of the
+// arguments are found through what was fetched one update before.
+void CapturedGraph::State::fetch(std::span<const std::uint32_t> next) const noexcept {
   constexpr std::size_t cache_line = 64;
-  const auto* const begin = reinterpret_cast<const std::byte*>(kernel->kernel_.get());
-  __builtin_prefetch(begin);
-  __builtin_prefetch(begin + cache_line);
+  if (next.size() > 1) {
+    if (const auto* kernel = std::get_if<KernelNodeParams>(&nodes[next[1]].parameters)) {
+      const auto* const begin = reinterpret_cast<const std::byte*>(kernel->kernel_.get());
+      __builtin_prefetch(begin);
+      __builtin_prefetch(begin + cache_line);
+    }
+  }
+  if (next.empty()) return;
+  if (const auto* kernel = std::get_if<KernelNodeParams>(&nodes[next[0]].parameters))
+    __builtin_prefetch(kernel->packed().data());
 }
 
 Status CapturedGraph::State::update(ExecHandle handle, std::uint32_t index) noexcept {
@@ -393,11 +397,14 @@ Status CapturedGraph::apply(void* exec) noexcept {
   }
   const std::vector<std::uint32_t>& due = handle == state.exec ? state.pending : state.changed;
   if (!due.empty()) {
-    const DriverScope scope(state.device->driver());
-    if (!scope.status().ok()) return scope.status();
+    std::optional<DriverScope> scope;
+    if (state.graphs->updates_in_scope()) {
+      scope.emplace(state.device->driver());
+      if (!scope->status().ok()) return scope->status();
+    }
     for (std::size_t i = 0; i < due.size(); ++i) {
       const std::uint32_t index = due[i];
-      if (i + fetched_ahead < due.size()) state.fetch(due[i + fetched_ahead]);
+      state.fetch(std::span(due).subspan(i + 1));
       const Status status = state.update(handle, index);
       if (status.ok()) continue;
       state.failed = true;

@@ -92,7 +92,8 @@ struct CapturedGraph::State {
   void check_change(const Change& change);
   void make_change(const Change& change) noexcept;
 
-  void fetch(std::uint32_t node) const noexcept;  // into the caches, for an update that comes soon
+  // Into the caches: the nodes that are updated next.
+  void fetch(std::span<const std::uint32_t> next) const noexcept;
   Status update(ExecHandle handle, std::uint32_t node) noexcept;
   std::string describe(std::size_t node) const;  // "node 4/0 (kernel "scale(float*)")"
 };

@@ -1,9 +1,11 @@
-// Graphs that somebody else made (an engine's stream capture, PyTorch, cuBLAS), as a driver lets them be read and their execs be
-// updated. What a driver returns is read once and deep-copied; it is never written, kept or passed back.
+// Graphs that somebody else made (an engine's stream capture, PyTorch, cuBLAS), as a driver lets them be read
+// and their execs be updated. What a driver returns is read once and deep-copied; it is never written, kept
+// or passed back.
 //
-// cuda.h (CUDA 13.0), cuGraphKernelNodeGetParams: "The kernelParams or extra array returned in nodeParams, as well as the argument
-// values it points to, are owned by the node. This memory remains valid until the node is destroyed or its parameters are modified,
-// and should not be modified directly." In HIP each argument is an allocation of the node's, which the node frees.
+// cuda.h (CUDA 13.0), cuGraphKernelNodeGetParams: "The kernelParams or extra array returned in nodeParams, as
+// well as the argument values it points to, are owned by the node. This memory remains valid until the node
+// is destroyed or its parameters are modified, and should not be modified directly." In HIP each argument is
+// an allocation of the node's, which the node frees.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +23,26 @@
 
 namespace rondo {
 
-enum class ForeignNodeKind : std::uint8_t { kernel, memcpy, memset, child_graph, empty, host, event, memory, conditional, other };
+enum class ForeignNodeKind : std::uint8_t {
+  kernel,
+  memcpy,
+  memset,
+  child_graph,
+  empty,
+  host,
+  event,
+  memory,
+  conditional,
+  other
+};
 
-// `fixed`, in all three: why the driver takes no update of this node, in words that follow its name; null where it does. A string
-// that lives forever.
+// `fixed`, in all three: why the driver takes no update of this node, in words that follow its name; null
+// where it does. A string that lives forever.
 struct ForeignKernel {
   // What an update reads comes first, and lies together.
-  void* function = nullptr;        // CUfunction, CUkernel or hipFunction_t: the driver's own handle, kept alive by its module
-  void* context = nullptr;         // the node's CUcontext; null for a CUfunction's own, and on hip
+  // The driver's own handle, kept alive by its module: CUfunction, CUkernel or hipFunction_t.
+  void* function = nullptr;
+  void* context = nullptr;  // the node's CUcontext, never null for a CUkernel; null on hip
   LaunchShape shape;
   bool is_library_kernel = false;  // a CUkernel
   bool is_cooperative = false;
@@ -48,13 +62,14 @@ inline std::size_t end_of(std::span<const ParameterLayout> layout) noexcept {
 
 struct ForeignMemcpy {
   struct End {
-    bool is_device = false;  // else the host's memory, or an array, which has no address
+    bool is_device = false;     // else the host's memory, or an array, which has no address
     std::uint64_t address = 0;  // of the first byte that is copied
   };
   End from, to;
   std::size_t width_bytes = 0, height = 1, depth = 1;
   const char* fixed = nullptr;
-  // The vendor's own struct of all parameters; the addresses above take the place of those in it when the node is updated.
+  // The vendor's own struct of all parameters; the addresses above take the place of those in it when the
+  // node is updated.
   alignas(std::max_align_t) std::array<std::byte, 256> native{};
   void* context = nullptr;
 };
@@ -67,8 +82,8 @@ struct ForeignMemset {
   const char* fixed = nullptr;
 };
 
-// Where the layout of a kernel's arguments comes from when the driver cannot be asked (HIP, CUDA before 12.4): code objects, by the
-// kernel's mangled name.
+// Where the layout of a kernel's arguments comes from when the driver cannot be asked (HIP, CUDA
+// before 12.4): code objects, by the kernel's mangled name.
 class CodeObjects {
  public:
   virtual ~CodeObjects() = default;
@@ -78,8 +93,8 @@ class CodeObjects {
   virtual std::string left_out() const { return ""; }
 };
 
-// Of one device. Calls that read throw Error with the driver's own code; those that update return a Status, allocate nothing on our
-// side and throw nothing. One graph or exec is used by one thread at a time.
+// Of one device. Calls that read throw Error with the driver's own code; those that update return a Status,
+// allocate nothing on our side and throw nothing. One graph or exec is used by one thread at a time.
 class ForeignGraphs {
  public:
   virtual ~ForeignGraphs() = default;
@@ -94,7 +109,9 @@ class ForeignGraphs {
   virtual ForeignMemcpy read_memcpy(NodeHandle node) = 0;
   virtual ForeignMemset read_memset(NodeHandle node) = 0;
 
-  // These in a DriverScope. `node` belongs to the graph that `exec` was made of, which is still there (both vendors). A node that is
+  // Whether the three calls below have to be made in a DriverScope (hip).
+  bool updates_in_scope() const noexcept { return updates_in_scope_; }
+  // `node` belongs to the graph that `exec` was made of, which is still there (both vendors). A node that is
   // `fixed` is refused with bad_argument.
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) noexcept = 0;
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignMemcpy& copy) noexcept = 0;
@@ -104,7 +121,10 @@ class ForeignGraphs {
   virtual std::optional<AddressRange> allocation(std::uint64_t address) noexcept = 0;
 
  protected:
-  ForeignGraphs() = default;
+  explicit ForeignGraphs(bool updates_in_scope) noexcept : updates_in_scope_(updates_in_scope) {}
+
+ private:
+  const bool updates_in_scope_;
 };
 
 }  // namespace rondo

@@ -31,49 +31,37 @@ bool takes_pointers(const ForeignKernel& kernel) noexcept {
   return kernel.is_cooperative || kernel.arguments.size() > most_packed_bytes;
 }
 
-// A kernel node's parameters, assembled from our own bytes.
-class Parameters {
- public:
-  explicit Parameters(const ForeignKernel& kernel) noexcept : bytes_(kernel.arguments.size()) {
-    const LaunchShape& shape = kernel.shape;
-    native_.grid_x = shape.grid.x;
-    native_.grid_y = shape.grid.y;
-    native_.grid_z = shape.grid.z;
-    native_.block_x = shape.block.x;
-    native_.block_y = shape.block.y;
-    native_.block_z = shape.block.z;
-    native_.shared_bytes = shape.shared_bytes;
-    if (kernel.is_library_kernel) {
-      native_.kernel = static_cast<Kernel>(kernel.function);
-      native_.context = static_cast<Context>(kernel.context);
-    } else {
-      native_.function = static_cast<Function>(kernel.function);
-    }
-    if (kernel.layout.empty()) return;
-    auto* const bytes = const_cast<std::byte*>(kernel.arguments.data());  // the driver reads it only
-    if (takes_pointers(kernel)) {
-      for (std::size_t i = 0; i < kernel.layout.size(); ++i) pointers_[i] = bytes + kernel.layout[i].offset;
-      native_.kernel_parameters = pointers_;
-    } else {
-      void* const list[] = {launch_buffer(), bytes, launch_buffer_size(), &bytes_, launch_end()};
-      std::copy(std::begin(list), std::end(list), pointers_);
-      native_.extra = pointers_;
-    }
-  }
-  Parameters(const Parameters&) = delete;
-  Parameters& operator=(const Parameters&) = delete;
+// A kernel node's parameters, assembled from our own; its arguments' bytes as one of the two.
+KernelNodeParameters parameters_of(const ForeignKernel& kernel, void** pointers, void** extra) noexcept {
+  const Dim3 &grid = kernel.shape.grid, &block = kernel.shape.block;
+  const bool is_library_kernel = kernel.is_library_kernel;
+  return {is_library_kernel ? nullptr : static_cast<Function>(kernel.function),
+          grid.x,
+          grid.y,
+          grid.z,
+          block.x,
+          block.y,
+          block.z,
+          kernel.shape.shared_bytes,
+          pointers,
+          extra,
+          is_library_kernel ? static_cast<Kernel>(kernel.function) : nullptr,
+          static_cast<Context>(kernel.context)};
+}
 
-  const KernelNodeParameters* get() const noexcept { return &native_; }
+std::byte* bytes_of(const ForeignKernel& kernel) noexcept {
+  return const_cast<std::byte*>(kernel.arguments.data());  // the driver reads it only
+}
 
- private:
-  KernelNodeParameters native_{};
-  std::size_t bytes_;
-  void* pointers_[most_pointers];  // what is used of it is set above
-};
+// For updates. cuda.h, CUDA_KERNEL_NODE_PARAMS_v2 (CUDA 13.0): `ctx` is "ignored if func is set", and the
+// current context is taken where it is null for a `kern`; updates of memcpy and memset nodes are given
+// theirs.
+constexpr bool scope_for_updates = false;
 
 class CudaForeignGraphs final : public ForeignGraphs {
  public:
-  CudaForeignGraphs(const Api& api, Context context) : api_(api), context_(context) {}
+  CudaForeignGraphs(const Api& api, Context context)
+      : ForeignGraphs(scope_for_updates), api_(api), context_(context) {}
 
   std::vector<NodeHandle> nodes(GraphHandle graph) override;
   std::vector<std::pair<NodeHandle, NodeHandle>> edges(GraphHandle graph) override;
@@ -88,6 +76,7 @@ class CudaForeignGraphs final : public ForeignGraphs {
   std::optional<AddressRange> allocation(std::uint64_t address) noexcept override;
 
  private:
+  Status update_with_pointers(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) const noexcept;
   void need(bool is_there, const char* function, int version) const;
   std::string name_of(const ForeignKernel& kernel) const;
   std::vector<ParameterLayout> layout_of(const ForeignKernel& kernel, const CodeObjects* code_objects) const;
@@ -303,6 +292,7 @@ ForeignKernel CudaForeignGraphs::read_kernel(NodeHandle node, const CodeObjects*
       kernel.is_library_kernel ? static_cast<void*>(native_parameters.kernel) : native_parameters.function;
   if (kernel.function == nullptr) throw Error(ErrorCode::run_time, "a kernel node without a kernel");
   kernel.context = native_parameters.context;
+  if (kernel.is_library_kernel && kernel.context == nullptr) kernel.context = context_;
   kernel.shape = {{native_parameters.grid_x, native_parameters.grid_y, native_parameters.grid_z},
                   {native_parameters.block_x, native_parameters.block_y, native_parameters.block_z},
                   native_parameters.shared_bytes};
@@ -369,8 +359,21 @@ ForeignMemset CudaForeignGraphs::read_memset(NodeHandle node) {
 
 Status CudaForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) noexcept {
   if (kernel.fixed != nullptr) return refuse(kernel.fixed);
-  const Parameters parameters(kernel);
-  return RONDO_CUDA(api_, cuGraphExecKernelNodeSetParams_v2, native(exec), native(node), parameters.get());
+  if (takes_pointers(kernel)) return update_with_pointers(exec, node, kernel);
+  std::size_t bytes = kernel.arguments.size();
+  void* extra[] = {launch_buffer(), bytes_of(kernel), launch_buffer_size(), &bytes, launch_end()};
+  const auto parameters = parameters_of(kernel, nullptr, bytes != 0 ? extra : nullptr);
+  return RONDO_CUDA(api_, cuGraphExecKernelNodeSetParams_v2, native(exec), native(node), &parameters);
+}
+
+// By itself, so that only these updates touch so much of the stack.
+[[gnu::noinline]] Status CudaForeignGraphs::update_with_pointers(ExecHandle exec, NodeHandle node,
+                                                                 const ForeignKernel& kernel) const noexcept {
+  void* pointers[most_pointers];
+  for (std::size_t i = 0; i < kernel.layout.size(); ++i)
+    pointers[i] = bytes_of(kernel) + kernel.layout[i].offset;
+  const auto parameters = parameters_of(kernel, pointers, nullptr);
+  return RONDO_CUDA(api_, cuGraphExecKernelNodeSetParams_v2, native(exec), native(node), &parameters);
 }
 
 Status CudaForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignMemcpy& copy) noexcept {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "cuda/foreign_graphs.h"
 #include "cuda_graph_maker.h"
@@ -115,6 +116,65 @@ TEST_P(CudaForeignGraphs, AClusterIsReadAndKept) {
   ASSERT_TRUE(status.ok()) << status.call << ' ' << status.driver_name;
   run(exec);
   EXPECT_EQ(read<int>(out, 1)[0], 4);
+}
+
+// The reason why updates are made in no DriverScope.
+TEST_P(CudaForeignGraphs, UpdatesTakeEffectWhateverContextIsCurrentAndWithNone) {
+  EXPECT_FALSE(graphs().updates_in_scope());
+  const CudaLibrary library(binary().code, lowered("store"));
+  const DevicePointer source = memory(64), out = memory(64);
+  write(source, std::vector<int>{10, 20, 30, 40});
+  const GraphHandle graph = make_graph();
+  const NodeHandle by_function = add(graph, "store", PackedArguments(out, 0, 1), ArgumentForm::packed);
+  const NodeHandle by_kernel = add_library_kernel(graph, library.kernel(), out, 1);
+  const NodeHandle cooperative = add(graph, "store", PackedArguments(out, 2, 1), ArgumentForm::pointers);
+  cuda::LaunchAttributeValue value{};
+  value.cooperative = 1;
+  set_attribute(cooperative, cuda::LaunchAttribute::cooperative, value);
+  const NodeHandle copy_node = maker().add_copy(graph, out + 12, source, 4);
+  const NodeHandle fill_node = maker().add_fill(graph, out + 16, 1, 4, 1);
+  const ExecHandle exec = instantiate(graph);
+  ForeignKernel kernels[] = {graphs().read_kernel(by_function, nullptr),
+                             graphs().read_kernel(by_kernel, nullptr),
+                             graphs().read_kernel(cooperative, nullptr)};
+  ForeignMemcpy copy = graphs().read_memcpy(copy_node);
+  ForeignMemset set = graphs().read_memset(fill_node);
+  const auto update_all = [&](int step) {
+    for (int i = 0; i < 3; ++i) {
+      std::memcpy(kernels[i].arguments.data() + 8, &i, sizeof i);
+      kernels[i] = with_value(kernels[i], 100 * step + i);
+    }
+    copy.from.address = source + static_cast<std::size_t>(step) * sizeof(int);
+    set.value = static_cast<std::uint32_t>(100 * step + 4);
+    for (const Status& status :
+         {graphs().update(exec, by_function, kernels[0]), graphs().update(exec, by_kernel, kernels[1]),
+          graphs().update(exec, cooperative, kernels[2]), graphs().update(exec, copy_node, copy),
+          graphs().update(exec, fill_node, set)}) {
+      EXPECT_TRUE(status.ok()) << status.call << ' ' << status.driver_name;
+    }
+  };
+  const auto api = cuda::load_api();
+  std::thread([&] {
+    cuda::Context current = nullptr;
+    EXPECT_EQ(api->cuCtxGetCurrent(&current), Result::success);
+    EXPECT_EQ(current, nullptr);
+    update_all(1);
+    EXPECT_EQ(api->cuCtxGetCurrent(&current), Result::success);
+    EXPECT_EQ(current, nullptr);
+  }).join();
+  run(exec);
+  EXPECT_THAT(read<int>(out, 6), ElementsAre(100, 101, 102, 20, 104, poison));
+
+  std::thread([&] {
+    const auto create = cuda_function<Result(cuda::Context*, unsigned, cuda::Device)>("cuCtxCreate_v2");
+    const auto destroy = cuda_function<Result(cuda::Context)>("cuCtxDestroy_v2");
+    cuda::Context other = nullptr;
+    ASSERT_EQ(create(&other, 0, 0), Result::success);
+    update_all(2);
+    EXPECT_EQ(destroy(other), Result::success);
+  }).join();
+  run(exec);
+  EXPECT_THAT(read<int>(out, 6), ElementsAre(200, 201, 202, 30, 204, poison));
 }
 
 // Drivers before CUDA 12.4, by taking away what they have not.

@@ -252,6 +252,19 @@ TEST_F(CapturedGraphTest, AppliesOnlyWhatChangedSinceTheLastApplyToThisExec) {
   EXPECT_THAT(updates, SizeIs(8));
 }
 
+TEST_F(CapturedGraphTest, UpdatesAreMadeInAScopeWhereTheVendorNeedsOne) {
+  add_pointer_kernel(old_memory.begin);
+  for (const char* backend : {"cuda", "hip"}) {
+    const FakeDevice fake(backend);
+    auto captured = CapturedGraph::adopt(fake.device, graph_.handle());
+    captured.retarget(old_memory, new_memory.begin);
+    const Status status = captured.apply(&first_exec_);  // the fake refuses all others
+    EXPECT_TRUE(status.ok()) << backend << ' ' << status.driver_name;
+    EXPECT_THAT(fake.graphs().updates, SizeIs(1)) << backend;
+    EXPECT_EQ(fake.graphs().open_scopes, 0) << backend;
+  }
+}
+
 TEST_F(CapturedGraphTest, AFailureOfTheDriverIsTold) {
   for (int i = 0; i < 3; ++i) add_pointer_kernel(old_memory.begin);
   CapturedGraph captured = adopt();

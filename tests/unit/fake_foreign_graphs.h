@@ -100,6 +100,8 @@ class FakeForeignGraphs final : public ForeignGraphs {
   std::size_t allocation_queries = 0;
   int open_scopes = 0;
 
+  explicit FakeForeignGraphs(bool updates_in_scope) noexcept : ForeignGraphs(updates_in_scope) {}
+
   static FakeNode& fake(NodeHandle node) { return *reinterpret_cast<FakeNode*>(node); }
 
   std::vector<NodeHandle> nodes(GraphHandle graph) override {
@@ -152,6 +154,7 @@ class FakeForeignGraphs final : public ForeignGraphs {
     return {};
   }
   Status record(Update update) {
+    if ((open_scopes > 0) != updates_in_scope()) return {ErrorCode::run_time, 2, "FAKE_SCOPE", "fakeUpdate"};
     if (updates.size() >= updates_before_failure) return {ErrorCode::run_time, 1, "FAKE_ERROR", "fakeUpdate"};
     updates.push_back(std::move(update));
     return {};
@@ -161,7 +164,7 @@ class FakeForeignGraphs final : public ForeignGraphs {
 // Nothing but its graphs works.
 class FakeDriver final : public Driver {
  public:
-  FakeDriver(std::string backend, std::string architecture) {
+  FakeDriver(std::string backend, std::string architecture) : graphs(backend == "hip") {
     properties_.backend = std::move(backend);
     properties_.architecture = std::move(architecture);
   }

@@ -87,10 +87,11 @@ Result instantiate(Exec* exec, const GraphObject& graph) {
 }
 
 // cuda.h, cuGraphExecKernelNodeSetParams (CUDA 13.0): the node is that of the graph from which the exec was
-// instantiated, and must not have been removed from it.
-template <class Body>
-Result with_node_of(const char* name, Exec exec, Node node, Body body) noexcept {
-  return in_context(name, [&] {
+// instantiated, and must not have been removed from it. Updates of parameters name their context themselves:
+// by the function, or in what they are given.
+template <class Check, class Body>
+Result with_node_of(const char* name, Check check, Exec exec, Node node, Body body) noexcept {
+  return call(name, check, [&] {
     const auto executable = objects().execs.find(exec);
     const auto object = objects().nodes.find(node);
     if (executable == nullptr || object == nullptr) return Result::invalid_value;
@@ -141,7 +142,7 @@ Result cuGraphUpload(Exec exec, Stream stream) {
 }
 
 Result cuGraphExecKernelNodeSetParams_v2(Exec exec, Node node, const KernelNodeParameters* parameters) {
-  return with_node_of("cuGraphExecKernelNodeSetParams_v2", exec, node,
+  return with_node_of("cuGraphExecKernelNodeSetParams_v2", check_initialized, exec, node,
                       [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
                         if (parameters == nullptr || of.type != NodeType::kernel)
                           return Result::invalid_value;
@@ -158,7 +159,7 @@ Result cuGraphExecKernelNodeSetParams_v2(Exec exec, Node node, const KernelNodeP
 // cuda.h: one row before and after, from and to the same kinds of memory.
 Result cuGraphExecMemcpyNodeSetParams(Exec exec, Node node, const Memcpy3D* parameters, Context context) {
   return with_node_of(
-      "cuGraphExecMemcpyNodeSetParams", exec, node,
+      "cuGraphExecMemcpyNodeSetParams", check_initialized, exec, node,
       [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
         if (parameters == nullptr || context == nullptr || of.type != NodeType::memcpy ||
             !is_one_row(of.copy) || !is_one_row(*parameters) || of.copy.from_type != parameters->from_type ||
@@ -176,7 +177,7 @@ Result cuGraphExecMemcpyNodeSetParams(Exec exec, Node node, const Memcpy3D* para
 Result cuGraphExecMemsetNodeSetParams(Exec exec, Node node, const MemsetNodeParameters* parameters,
                                       Context context) {
   return with_node_of(
-      "cuGraphExecMemsetNodeSetParams", exec, node,
+      "cuGraphExecMemsetNodeSetParams", check_initialized, exec, node,
       [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
         if (parameters == nullptr || context == nullptr || of.type != NodeType::memset ||
             of.set.height != parameters->height || of.set.width != parameters->width ||
@@ -193,7 +194,7 @@ Result cuGraphExecMemsetNodeSetParams(Exec exec, Node node, const MemsetNodePara
 
 Result cuGraphNodeSetEnabled(Exec exec, Node node, unsigned enabled) {
   return with_node_of(
-      "cuGraphNodeSetEnabled", exec, node,
+      "cuGraphNodeSetEnabled", check_context, exec, node,
       [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
         if (of.type != NodeType::kernel && of.type != NodeType::memcpy && of.type != NodeType::memset)
           return Result::invalid_value;

@@ -133,7 +133,11 @@ Result read_parameters(const KernelNodeParameters& from, NodeParameters& to, boo
     const auto kernel = objects().kernels.find(from.kernel);
     if (kernel == nullptr) return invalid_handle;
     to.kernel = from.kernel;
-    to.context = from.context != nullptr ? from.context : thread_state().contexts.back();
+    to.context = from.context;
+    if (to.context == nullptr) {
+      if (const Result result = check_context(); result != Result::success) return result;
+      to.context = thread_state().contexts.back();
+    }
   }
   to.function = objects().functions.find(
       from.kernel != nullptr ? objects().kernels.find(from.kernel)->function : from.function);
