@@ -1,30 +1,35 @@
-// The host's time for a step: set + launch with k of 1,024 chained nodes changed, by Rondo and by a loop of
-// bare driver calls, in one run on one CUDA device. The stream is idle before each sample. `set` is inside
-// our time, writing the arguments inside the loop's.
+// What a step costs the host: set + launch by Rondo against a loop of bare driver calls over a graph of the
+// same kernels, taking turns in one run, on one CUDA device. `set` is inside Rondo's time, writing the
+// arguments inside the loop's; the stream is idle before each sample.
 //
-//     step_cost --benchmark_repetitions=5 --benchmark_report_aggregates_only
-//     --benchmark_enable_random_interleaving
+//     step_cost --benchmark_out=step_cost.json --benchmark_out_format=json
+//
+// Counters, medians over all samples: rondo_us and raw_us; ratio, the one over the other.
+//   changed/k   k of 1,024 chained nodes have other arguments; raw: k exec SetParams, then cuGraphLaunch
+//   slots/n     n step params, all in slots, have other values; raw: one exec SetParams, then cuGraphLaunch
+// and what others do, beside Rondo's step with k of 1,024 nodes changed:
+//   every_node  raw sets all 1,024 nodes, whatever has changed, then cuGraphLaunch
+//   recapture   the stream is captured again, then cuGraphExecUpdate and cuGraphLaunch
+//   plain       no graph: 1,024 kernel launches
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 
-#include "compiler.h"
-#include "cuda/api.h"
-#include "driver.h"
-#include "rondo/device.h"
+#include "raw_cuda.h"
 #include "rondo/session.h"
 
 namespace {
 
-constexpr int nodes = 1024;
-constexpr int samples =
-    1000;  // each waits for the device, some 0.5 ms, so that time is no measure of how many are enough
-constexpr const char* kernel =
-    "extern \\\"C\\\" __global__ void touch(float* a, float* b, float* c, float* d, int e, int f, float g, "
-    "float h) "
+using namespace bench;
+
+constexpr std::size_t node_count = 1024;
+constexpr int samples = 1000;
+constexpr const char* touch =
+    "extern \"C\" __global__ void touch(float* a, float* b, float* c, float* d, int e, int f, float g, float "
+    "h) "
     "{ if (e == -12345) a[0] = b[0] + c[0] + d[0] + f + g + h; }";
 
 struct Arguments {
@@ -38,96 +43,219 @@ std::shared_ptr<rondo::Device> device() {
   return opened;
 }
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+std::string quoted(std::string text) {
+  for (std::size_t at = 0; (at = text.find('"', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+  return '"' + text + '"';
 }
 
-void by_rondo(benchmark::State& state) {
+// The chain by Rondo: the first `changed` of its nodes take the step param.
+rondo::Session chain_session(std::size_t changed) {
   const std::string text = fmt::format(
       R"j({{"rondo": 1, "name": "chain", "params": {{"step": {{"type": "i32", "step": 0}}, "changed": {{"type": "i32", "constant": {}}}}},
            "buffers": {{"x": {{"type": "f32", "shape": [64], "role": "state", "fill": 0}}}},
-           "kernels": {{"touch": {{"entry": "touch", "code": "{}"}}}},
+           "kernels": {{"touch": {{"entry": "touch", "code": {}}}}},
            "ops": [{{"repeat": "i", "count": {}, "ops": [
              {{"when": "i < changed", "kernel": "touch", "grid": [4], "block": [128], "args": ["x", "x", "x", "x", 1, "step", 3.0, 4.0]}},
              {{"when": "i >= changed", "kernel": "touch", "grid": [4], "block": [128], "args": ["x", "x", "x", "x", 1, 2, 3.0, 4.0]}}]}}]}})j",
-      state.range(0), kernel, nodes);
-  rondo::Session session = rondo::Session::parse(text, "chain.json", device(), {});
+      changed, quoted(touch), node_count);
+  return rondo::Session::parse(text, "chain.json", device(), {});
+}
+
+// The same chain by hand. A node's arguments are its own, as they would be where nodes differ.
+class RawChain {
+ public:
+  RawChain() {
+    const rondo::rtc::Binary binary =
+        device()->compiler().compile({.file = "chain.cu",
+                                      .source = touch,
+                                      .headers = {},
+                                      .defines = {},
+                                      .entries = {"touch"},
+                                      .architecture = device()->properties().architecture});
+    module_ = {driver_, driver_.load_module(binary.code)};
+    function_ =
+        reinterpret_cast<rondo::cuda::Function>(driver_.function(module_.get(), binary.entries[0].lowered));
+    memory_ = {driver_, driver_.allocate(256)};
+    stream_ = {driver_, driver_.create_stream()};
+    const rondo::DevicePointer x = memory_.get();
+    arguments_.assign(node_count, {x, x, x, x, 1, 2, 3, 4});
+    graph_ = {driver_, driver_.create_graph()};
+    rondo::cuda::Node before = nullptr;
+    for (Arguments& arguments : arguments_) {
+      Extra extra(&arguments, sizeof arguments);
+      const rondo::cuda::KernelNodeParameters parameters = node(extra);
+      CHECK(api_->cuGraphAddKernelNode_v2(&nodes_.emplace_back(), native(graph_.get()), &before,
+                                          before != nullptr ? 1 : 0, &parameters));
+      before = nodes_.back();
+    }
+    exec_ = {driver_, driver_.instantiate(graph_.get())};
+    driver_.upload(exec_.get(), stream_.get());
+    synchronize();
+  }
+
+  void update(std::size_t changed, int value) {
+    for (std::size_t i = 0; i < changed; ++i) {
+      arguments_[i].f = value;
+      Extra extra(&arguments_[i], sizeof(Arguments));
+      const rondo::cuda::KernelNodeParameters parameters = node(extra);
+      CHECK(api_->cuGraphExecKernelNodeSetParams_v2(native(exec_.get()), nodes_[i], &parameters));
+    }
+  }
+  void launch() { CHECK(api_->cuGraphLaunch(native(exec_.get()), native(stream_.get()))); }
+  void synchronize() { CHECK(api_->cuStreamSynchronize(native(stream_.get()))); }
+  void launch_plainly(std::size_t changed, int value) {
+    for (std::size_t i = 0; i < node_count; ++i) {
+      if (i < changed) arguments_[i].f = value;
+      Extra extra(&arguments_[i], sizeof(Arguments));
+      CHECK(api_->cuLaunchKernel(function_, 4, 1, 1, 128, 1, 1, 0, native(stream_.get()), nullptr,
+                                 extra.list()));
+    }
+  }
+  void recapture(std::size_t changed, int value) {
+    constexpr unsigned thread_local_mode = 1;
+    CHECK(capture_.begin(native(stream_.get()), thread_local_mode));
+    launch_plainly(changed, value);
+    rondo::cuda::Graph graph = nullptr;
+    CHECK(capture_.end(native(stream_.get()), &graph));
+    CaptureApi::UpdateInfo info{};
+    CHECK(capture_.update(native(exec_.get()), graph, &info));
+    CHECK(api_->cuGraphDestroy(graph));
+  }
+
+ private:
+  rondo::cuda::KernelNodeParameters node(Extra& extra) const {
+    return {function_, 4, 1, 1, 128, 1, 1, 0, nullptr, extra.list(), nullptr, nullptr};
+  }
+
+  rondo::Driver& driver_ = device()->driver();
+  const std::shared_ptr<const Api> api_ = rondo::cuda::load_api();
+  const CaptureApi capture_{api_->path};
+  const CurrentContext context_{*api_};
+  rondo::cuda::Function function_ = nullptr;
+  std::vector<Arguments> arguments_;
+  std::vector<rondo::cuda::Node> nodes_;
+  rondo::OwnedModule module_;
+  rondo::OwnedMemory memory_;
+  rondo::OwnedStream stream_;
+  rondo::OwnedGraph graph_;
+  rondo::OwnedExec exec_;
+};
+
+// Samples of two ways in turn, each of which waits for the device when its time has been taken.
+class Pair {
+ public:
+  void sample(benchmark::State& state, const auto& rondo, const auto& raw, const auto& wait) {
+    const auto take = [&](std::vector<double>& to, const auto& way) {
+      to.push_back(microseconds(way));
+      wait();
+    };
+    rondo_first_ = !rondo_first_;
+    if (rondo_first_) take(rondo_us_, rondo);
+    take(raw_us_, raw);
+    if (!rondo_first_) take(rondo_us_, rondo);
+    state.SetIterationTime(rondo_us_.back() * 1e-6);
+  }
+  void report(benchmark::State& state) {
+    state.counters["rondo_us"] = median(rondo_us_);
+    state.counters["raw_us"] = median(raw_us_);
+    state.counters["ratio"] = median(rondo_us_) / median(raw_us_);
+  }
+
+ private:
+  std::vector<double> rondo_us_, raw_us_;
+  bool rondo_first_ = false;
+};
+
+enum class Peer { set_changed, set_every_node, recapture, plain };
+
+void chain(benchmark::State& state, Peer peer) {
+  const auto changed = static_cast<std::size_t>(state.range(0));
+  rondo::Session session = chain_session(changed);
   const rondo::ParamHandle step = session.param("step");
+  RawChain raw;
+  Pair pair;
+  int value = 0;
+  for (auto _ : state) {
+    ++value;
+    pair.sample(
+        state,
+        [&] {
+          rondo::Status status = session.set(step, value);
+          if (status.ok()) status = session.launch();
+          check(status, "a step");
+        },
+        [&] {
+          switch (peer) {
+            case Peer::set_changed:
+              raw.update(changed, value);
+              return raw.launch();
+            case Peer::set_every_node:
+              raw.update(node_count, value);
+              return raw.launch();
+            case Peer::recapture:
+              raw.recapture(changed, value);
+              return raw.launch();
+            case Peer::plain:
+              return raw.launch_plainly(changed, value);
+          }
+        },
+        [&] {
+          check(session.synchronize(), "waiting");
+          raw.synchronize();
+        });
+  }
+  pair.report(state);
+}
+
+// n slots that one kernel reads: a step changes all of them, and is one update of the node that publishes
+// them.
+void slots(benchmark::State& state) {
+  const auto count = static_cast<std::size_t>(state.range(0));
+  std::string params, args, parameters;
+  for (std::size_t i = 0; i < count; ++i) {
+    params += fmt::format(R"(, "s{}": {{"type": "i64", "step": 0}})", i);
+    args += fmt::format(R"(, {{"slot": "s{}"}})", i);
+    parameters += fmt::format(", const long long* s{}", i);
+  }
+  const std::string code = fmt::format(
+      "extern \"C\" __global__ void read(float* x{}) {{ if (*s0 == -12345) x[0] = 1; }}", parameters);
+  const std::string text = fmt::format(
+      R"j({{"rondo": 1, "name": "slots", "params": {{"one": {{"type": "i32", "constant": 1}}{}}},
+           "buffers": {{"x": {{"type": "f32", "shape": [64], "role": "state", "fill": 0}}}},
+           "kernels": {{"read": {{"entry": "read", "code": {}}}}},
+           "ops": [{{"repeat": "i", "count": {}, "ops": [{{"kernel": "read", "grid": [4], "block": [128], "args": ["x"{}]}}]}}]}})j",
+      params, quoted(code), node_count - 1, args);
+  rondo::Session session = rondo::Session::parse(text, "slots.json", device(), {});
+  std::vector<rondo::ParamHandle> handles;
+  for (std::size_t i = 0; i < count; ++i) handles.push_back(session.param(fmt::format("s{}", i)));
+  RawChain raw;
+  Pair pair;
   std::int64_t value = 0;
   for (auto _ : state) {
-    const auto start = std::chrono::steady_clock::now();
-    rondo::Status status = session.set(step, ++value);
-    if (status.ok()) status = session.launch();
-    state.SetIterationTime(seconds_since(start));
-    if (status.ok()) status = session.synchronize();
-    if (!status.ok()) state.SkipWithError(status.call);
+    ++value;
+    pair.sample(
+        state,
+        [&] {
+          for (const rondo::ParamHandle handle : handles) check(session.set(handle, value), "setting");
+          check(session.launch(), "a step");
+        },
+        [&] {
+          raw.update(1, static_cast<int>(value));
+          raw.launch();
+        },
+        [&] {
+          check(session.synchronize(), "waiting");
+          raw.synchronize();
+        });
   }
+  pair.report(state);
 }
 
-// The same chain, by bare calls of the driver: k exec SetParams with packed arguments, then cuGraphLaunch.
-void by_driver(benchmark::State& state) {
-  using namespace rondo::cuda;
-  rondo::Driver& driver = device()->driver();
-  std::string source = kernel;
-  for (std::size_t at; (at = source.find('\\')) != std::string::npos;) source.erase(at, 1);
-  const rondo::rtc::Binary binary =
-      device()->compiler().compile({.file = "chain.cu",
-                                    .source = source,
-                                    .headers = {},
-                                    .defines = {},
-                                    .entries = {"touch"},
-                                    .architecture = device()->properties().architecture});
-  const auto module = driver.load_module(binary.code);
-  const auto function = driver.function(module, binary.entries[0].lowered);
-  const rondo::DevicePointer x = driver.allocate(256);
-  const rondo::StreamHandle stream = driver.create_stream();
-  Arguments arguments{x, x, x, x, 1, 2, 3, 4};
-  const rondo::KernelLaunch launch{
-      function, {{4}, {128}, 0}, reinterpret_cast<const std::byte*>(&arguments), sizeof arguments};
-  const auto graph = driver.create_graph();
-  std::vector<rondo::NodeHandle> handles;
-  for (int i = 0; i < nodes; ++i) handles.push_back(driver.add_kernel_node(graph, launch));
-  driver.add_dependencies(graph, {handles.data(), nodes - 1}, {handles.data() + 1, nodes - 1});
-  const auto exec = driver.instantiate(graph);
-  driver.upload(exec, stream);
-  rondo::check(driver.synchronize(stream), "uploading");
-
-  const std::shared_ptr<const Api> api = load_api();
-  Context context = nullptr;
-  api->cuDevicePrimaryCtxRetain(&context, Device{});
-  api->cuCtxPushCurrent_v2(context);
-  std::size_t bytes = sizeof arguments;
-  void* extra[] = {launch_buffer(), &arguments, launch_buffer_size(), &bytes, launch_end()};
-  const KernelNodeParameters parameters{
-      reinterpret_cast<Function>(function), 4, 1, 1, 128, 1, 1, 0, nullptr, extra, nullptr, nullptr};
-  const auto changed = static_cast<std::size_t>(state.range(0));
-  for (auto _ : state) {
-    const auto start = std::chrono::steady_clock::now();
-    Result result = Result::success;
-    for (std::size_t i = 0; i < changed && result == Result::success; ++i) {
-      ++arguments.f;
-      result = api->cuGraphExecKernelNodeSetParams_v2(reinterpret_cast<Exec>(exec),
-                                                      reinterpret_cast<Node>(handles[i]), &parameters);
-    }
-    if (result == Result::success)
-      result = api->cuGraphLaunch(reinterpret_cast<Exec>(exec), reinterpret_cast<Stream>(stream));
-    state.SetIterationTime(seconds_since(start));
-    if (result == Result::success) result = api->cuStreamSynchronize(reinterpret_cast<Stream>(stream));
-    if (result != Result::success) state.SkipWithError(name(*api, result));
-  }
-  api->cuCtxPopCurrent_v2(&context);
-  api->cuDevicePrimaryCtxRelease_v2(Device{});
-  driver.destroy_exec(exec);
-  driver.destroy_graph(graph);
-  driver.destroy_stream(stream);
-  driver.release(x);
-  driver.unload_module(module);
+void add(const char* name, auto run, std::initializer_list<std::int64_t> range) {
+  auto* const benchmark = benchmark::RegisterBenchmark(name, run);
+  benchmark->UseManualTime()->Iterations(samples)->Unit(benchmark::kMicrosecond);
+  for (const std::int64_t value : range) benchmark->Arg(value);
 }
-
-BENCHMARK(by_driver)->Arg(0)->Arg(1)->Arg(64)->Arg(1024)->UseManualTime()->Iterations(samples)->Unit(
-    benchmark::kMicrosecond);
-BENCHMARK(by_rondo)->Arg(0)->Arg(1)->Arg(64)->Arg(1024)->UseManualTime()->Iterations(samples)->Unit(
-    benchmark::kMicrosecond);
 
 }  // namespace
 
@@ -135,10 +263,19 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   try {
-    device();
+    benchmark::AddCustomContext("device", device()->properties().name);
+    benchmark::AddCustomContext("driver", device()->properties().driver);
+    add("changed", [](benchmark::State& state) { chain(state, Peer::set_changed); }, {0, 1, 64, 1024});
+    add("slots", slots, {1, 16, 256});
+    add("every_node", [](benchmark::State& state) { chain(state, Peer::set_every_node); }, {1});
+    add("recapture", [](benchmark::State& state) { chain(state, Peer::recapture); }, {64});
+    add("plain", [](benchmark::State& state) { chain(state, Peer::plain); }, {1});
     benchmark::RunSpecifiedBenchmarks();
   } catch (const rondo::Error& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return error.exit_code();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
   }
 }

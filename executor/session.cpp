@@ -57,8 +57,16 @@ void Session::State::mark(std::uint32_t node) noexcept {
   marked.push_back(node);  // reserved for every node
 }
 
-void Session::State::mark_param(std::uint32_t param) noexcept {
-  for (const std::uint32_t node : nodes_of_param[param]) mark(node);
+bool Session::State::is_safe(std::uint32_t param) const noexcept {
+  const IntegerRange range = arguments->safe_range(param);
+  return rondo::info(params[param].type).is_float ||
+         (range.smallest <= integers[param] && integers[param] <= range.largest);
+}
+
+void Session::State::pend(std::uint32_t param) noexcept {
+  if (is_pending[param]) return;
+  is_pending[param] = true;
+  pending.push_back(param);  // reserved for every param
 }
 
 Status Session::State::refuse_set(std::uint32_t param, double value, const char* why) noexcept {
@@ -79,9 +87,13 @@ Status Session::set(ParamHandle param, std::int64_t value) noexcept {
                             "the value is outside the param's range");
   }
   if (info.integer == value) return {};
+  const bool was_safe = state.is_safe(param.index);
   info.integer = value;
   state.integers[param.index] = value;
-  state.mark_param(param.index);
+  if (const bool is_safe = state.is_safe(param.index); is_safe != was_safe) {
+    is_safe ? --state.unsafe_params : ++state.unsafe_params;
+  }
+  state.pend(param.index);
   return {};
 }
 
@@ -98,7 +110,7 @@ Status Session::set(ParamHandle param, double value) noexcept {
   // Bits, not values: -0 and 0 differ, a NaN is itself.
   if (std::memcmp(&info.real, &value, sizeof value) == 0) return {};
   info.real = value;
-  state.mark_param(param.index);
+  state.pend(param.index);
   return {};
 }
 
@@ -127,6 +139,37 @@ void Session::set(std::string_view name, std::string_view text) {
       complain(fmt::format("its range is {} to {}", info.smallest, info.largest));
   }
   if (!status.ok()) complain(status.call);
+}
+
+bool Session::State::can_refresh() const noexcept {
+  return marked.empty() && unsafe_params == 0 &&
+         std::all_of(pending.begin(), pending.end(),
+                     [&](std::uint32_t param) { return is_plain[param] != 0; });
+}
+
+Status Session::State::refresh_pending() noexcept {
+  // How many nodes before its own a node is fetched: an update takes about as long as a fetch from memory.
+  constexpr std::size_t fetched_ahead = 2;
+  ++step;
+  for (const std::uint32_t param : pending) {
+    is_pending[param] = false;
+    const std::vector<std::uint32_t>& nodes = nodes_of_param[param];
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (i + fetched_ahead < nodes.size()) arguments->fetch(nodes[i + fetched_ahead]);
+      if (!arguments->refresh(nodes[i], step, params, integers) || !graph) continue;
+      if (const Status status = graph->update(arguments->current(nodes[i])); !status.ok()) return status;
+    }
+  }
+  pending.clear();
+  return {};
+}
+
+void Session::State::mark_pending() noexcept {
+  for (const std::uint32_t param : pending) {
+    is_pending[param] = false;
+    for (const std::uint32_t node : nodes_of_param[param]) mark(node);
+  }
+  pending.clear();
 }
 
 Status Session::State::stage_marked() noexcept {
@@ -166,22 +209,31 @@ Status Session::State::launch_eagerly(StreamHandle on) noexcept {
   return {};
 }
 
+Status Session::State::update() noexcept {
+  Status status;
+  if (can_refresh()) {
+    status = refresh_pending();
+  } else {
+    mark_pending();
+    if (status = stage_marked(); !status.ok()) {
+      staging_refusal = status.call;
+      return status;
+    }
+    status = apply_marked();
+  }
+  // Some nodes have the new arguments, some the old ones.
+  if (!status.ok()) has_failed = true;
+  return status;
+}
+
 Status Session::launch(Stream stream) noexcept {
   State& state = *state_;
   if (state.has_failed)
-    return {ErrorCode::run_time, 0, "", "this session has failed before and launches nothing; build it anew"};
+    return {ErrorCode::run_time, 0, "", "this session has failed before and launches nothing; rebuild it"};
   const DriverScope scope(state.driver);
   if (!scope.status().ok()) return scope.status();
-  if (!state.marked.empty()) {
-    if (const Status status = state.stage_marked(); !status.ok()) {
-      state.staging_refusal = status.call;
-      return status;
-    }
-    if (const Status status = state.apply_marked(); !status.ok()) {
-      // Some nodes have the new arguments, some the old ones.
-      state.has_failed = true;
-      return status;
-    }
+  if (!state.pending.empty() || !state.marked.empty()) {
+    if (const Status status = state.update(); !status.ok()) return status;
   }
   const StreamHandle on = state.stream_of(stream);
   const Status status = state.graph ? state.graph->launch(on) : state.launch_eagerly(on);
@@ -192,6 +244,8 @@ Status Session::launch(Stream stream) noexcept {
   ++state.counters.launches;
   return {};
 }
+
+void Session::rebuild() { state_->rebuild(); }
 
 Status Session::synchronize(Stream stream) noexcept {
   return state_->driver.synchronize(state_->stream_of(stream));

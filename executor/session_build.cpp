@@ -88,6 +88,7 @@ Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const Sessi
       schedule(std::move(prepared.schedule)),
       plan(std::move(prepared.plan)),
       mode(usable_mode(*device, options)),
+      updates_before_renewal(options.updates_before_renewal.value_or(driver.updates_before_renewal())),
       stream(driver, driver.create_stream()) {
   const Clock::time_point start = Clock::now();
   for (const PlanParam& param : plan.params) {
@@ -103,13 +104,9 @@ Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const Sessi
   check(apply_fills(stream.get()), "filling the buffers");
   index_nodes();
   arguments.emplace(plan, driver.properties(), function_infos, addresses, slots_memory.get());
-  accept_first_state();
-  if (mode == Mode::graph) {
-    graph.emplace(driver, plan, schedule, functions, *arguments,
-                  options.updates_before_renewal.value_or(driver.updates_before_renewal()), counters);
-    graph->upload(stream.get());
-  }
-  check(driver.synchronize(stream.get()), "waiting for the uploads");
+  index_params();
+  stage_all(ErrorCode::bad_schedule, "with the params' initial values, ", "");
+  make_graph();
   summary.plan_ms = prepared.plan_ms;
   summary.compile_ms = prepared.compile_ms;
   summary.load_ms = milliseconds_since(start);
@@ -246,13 +243,46 @@ void Session::State::index_nodes() {
   }
 }
 
-void Session::State::accept_first_state() {
-  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) mark(i);
-  const Status status = stage_marked();
-  if (!status.ok()) {
-    throw Error(ErrorCode::bad_schedule, staging_diagnostic(status, "with the params' initial values, ", ""));
+void Session::State::index_params() {
+  is_pending.resize(plan.params.size());
+  pending.reserve(plan.params.size());
+  for (std::uint32_t i = 0; i < plan.params.size(); ++i) {
+    const std::vector<std::uint32_t>& nodes = nodes_of_param[i];
+    is_plain.push_back(std::all_of(nodes.begin(), nodes.end(),
+                                   [&](std::uint32_t node) { return arguments->is_plain(node); }));
+    if (!is_safe(i)) ++unsafe_params;
   }
-  check(apply_marked(), "accepting the first state");  // there is no graph yet to be told
+}
+
+// All nodes as the params and bindings are now. Where that is refused, nothing has changed.
+void Session::State::stage_all(ErrorCode refusal, const char* before, const char* hint) {
+  mark_pending();
+  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
+    arguments->touch(i);
+    mark(i);
+  }
+  const Status status = stage_marked();
+  if (!status.ok()) throw Error(refusal, staging_diagnostic(status, before, hint));
+}
+
+// Of the state that was staged.
+void Session::State::make_graph() {
+  graph.reset();
+  check(apply_marked(), "accepting all nodes' state");  // there is no graph to be told
+  if (mode == Mode::graph) {
+    graph = std::make_unique<RenewedGraph>(driver, plan, schedule, functions, *arguments,
+                                           updates_before_renewal, counters);
+    graph->upload(stream.get());
+  }
+  check(driver.synchronize(stream.get()), "waiting for the uploads");
+}
+
+void Session::State::rebuild() {
+  stage_all(ErrorCode::bad_argument, "", "Nothing was rebuilt; set other values and rebuild again.");
+  has_failed = true;  // until there is a graph again
+  check(driver.synchronize(stream.get()), "waiting for the launches that are queued");
+  make_graph();
+  has_failed = false;
 }
 
 namespace {

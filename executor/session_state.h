@@ -40,6 +40,7 @@ struct Session::State {
   std::vector<ParamInfo> initial_params;
   std::vector<BufferInfo> buffers;
   Mode mode;
+  std::size_t updates_before_renewal;
   bool has_failed = false;
   Counters counters;
   BuildSummary summary;
@@ -54,12 +55,20 @@ struct Session::State {
   std::vector<bool> is_written;                         // by buffer: some node writes it
 
   std::optional<PackedArguments> arguments;
-  std::optional<RenewedGraph> graph;  // empty: eager replay
+  std::unique_ptr<RenewedGraph> graph;  // null: eager replay
   std::vector<std::vector<std::uint32_t>> nodes_of_param, nodes_of_buffer;
 
+  // Params that were set since the last launch, each once.
+  std::vector<std::uint32_t> pending;
+  std::vector<std::uint8_t> is_pending;  // by param
+  // While all that is pending is plain and no param is unsafe, a launch refreshes nodes; else it stages them
+  // (packed_arguments.h).
+  std::vector<std::uint8_t> is_plain;  // by param: all of its nodes are
+  std::size_t unsafe_params = 0;       // whose value now is outside the safe range
+  std::uint64_t step = 0;              // of refreshing
   // Nodes that have to be staged before the next launch, each once.
   std::vector<std::uint32_t> marked;
-  std::vector<bool> is_marked;
+  std::vector<std::uint8_t> is_marked;  // by node
 
   // For the stories that error() tells: what was refused last, by staging and by `set`.
   const char* staging_refusal = "";
@@ -72,13 +81,20 @@ struct Session::State {
   StreamHandle stream_of(Stream given) const noexcept {
     return given.native != nullptr ? static_cast<StreamHandle>(given.native) : stream.get();
   }
+  bool is_safe(std::uint32_t param) const noexcept;
+  void pend(std::uint32_t param) noexcept;
   void mark(std::uint32_t node) noexcept;
-  void mark_param(std::uint32_t param) noexcept;
   // What staging refused last, with its place. `before` begins the message, `hint` is the next step.
   Diagnostic staging_diagnostic(const Status& status, const char* before, const char* hint) const;
   Status refuse_set(std::uint32_t param, double value, const char* why) noexcept;
+  // Brings everything up to date with what was set and bound. bad_argument: refused, nothing was changed.
+  Status update() noexcept;
+  bool can_refresh() const noexcept;
+  Status refresh_pending() noexcept;
+  void mark_pending() noexcept;
   Status stage_marked() noexcept;
   Status apply_marked() noexcept;
+  void rebuild();
   Status launch_eagerly(StreamHandle on) noexcept;
   // The initial fills of all buffers. May throw std::bad_alloc.
   Status apply_fills(StreamHandle on);
@@ -90,7 +106,9 @@ struct Session::State {
   void allocate(const Arena& arena);
   void upload_weights(const SessionOptions& options);
   void index_nodes();
-  void accept_first_state();
+  void index_params();
+  void stage_all(ErrorCode refusal, const char* before, const char* hint);
+  void make_graph();
 };
 
 }  // namespace rondo

@@ -146,10 +146,16 @@ class Session {
   // Queues one replay. Values that make an op impossible (a grid above the device's limit, an offset outside
   // its buffer, an expression that overflows): bad_argument, nothing was changed or launched. A driver
   // failure: run_time; the session has failed if the driver may be left with half of an update, and then
-  // refuses every launch until it is built anew.
+  // refuses every launch until it is rebuilt.
   Status launch(Stream stream = {}) noexcept;
   Status synchronize(Stream stream = {}) noexcept;
   bool failed() const noexcept;
+  // A new executable graph with the params and bindings as they are now: what a failed session needs to launch
+  // again. Buffers keep what is in them (an eager launch that failed may have run some of its ops); `reset` and
+  // `write` are for those. Launches in streams of the caller's must be done. Throws bad_argument where a value
+  // makes an op impossible, and nothing has changed; run_time where the driver fails, and the session has
+  // failed.
+  void rebuild();
   // The whole story of a status that this session returned last: op, kernel, argument, values.
   Error error(const Status& status) const;
 
