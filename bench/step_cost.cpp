@@ -266,7 +266,7 @@ int main(int argc, char** argv) {
     benchmark::AddCustomContext("device", device()->properties().name);
     benchmark::AddCustomContext("driver", device()->properties().driver);
     add("changed", [](benchmark::State& state) { chain(state, Peer::set_changed); }, {0, 1, 64, 1024});
-    add("slots", slots, {1, 16, 256});
+    add("slots", slots, {1, 16, 63});
     add("every_node", [](benchmark::State& state) { chain(state, Peer::set_every_node); }, {1});
     add("recapture", [](benchmark::State& state) { chain(state, Peer::recapture); }, {64});
     add("plain", [](benchmark::State& state) { chain(state, Peer::plain); }, {1});

@@ -50,6 +50,7 @@ struct KernelLaunch {
   LaunchShape shape;
   const std::byte* arguments = nullptr;
   std::size_t argument_bytes = 0;
+  bool is_checked = false;  // the node was added with this shape: update_kernel_node does not check it again
 };
 
 class ForeignGraphs;

@@ -11,29 +11,25 @@ namespace rondo {
 
 class Graph {
  public:
-  // One kernel node for each plan node, in the state that `nodes` gives, and the plan's dependencies. `functions` by kernel. Throws
+  // One kernel node for each plan node, in the state that `nodes` gives, and the plan's dependencies. Throws
   // Error with the node's place in the schedule.
-  Graph(Driver& driver, const Plan& plan, const Schedule& schedule, std::span<const FunctionHandle> functions,
-        std::span<const NodeUpdate> nodes);
+  Graph(Driver& driver, const Plan& plan, const Schedule& schedule, std::span<const NodeUpdate> nodes);
 
   // In a DriverScope. Updates affect launches made from now on.
-  Status update(const NodeUpdate& update) noexcept;
-  Status enable(std::uint32_t node, bool enabled) noexcept;
+  Status update(const NodeUpdate& update) noexcept {
+    return driver_->update_kernel_node(exec_.get(), nodes_[update.node], update.launch);
+  }
+  Status enable(std::uint32_t node, bool enabled) noexcept {
+    return driver_->enable_node(exec_.get(), nodes_[node], enabled);
+  }
   Status launch(StreamHandle stream) noexcept { return driver_->launch_graph(exec_.get(), stream); }
   void upload(StreamHandle stream) { driver_->upload(exec_.get(), stream); }
 
  private:
-  struct Node {
-    NodeHandle handle;
-    FunctionHandle function;
-  };
-
   Driver* driver_;
   OwnedGraph graph_;  // outlives the exec: a node that an update names belongs to it
-  std::vector<Node> nodes_;
+  std::vector<NodeHandle> nodes_;
   OwnedExec exec_;
 };
-
-KernelLaunch launch_of(const NodeUpdate& update, FunctionHandle function) noexcept;
 
 }  // namespace rondo

@@ -7,32 +7,9 @@
 
 namespace rondo {
 
-// Whether check_launch_limits has nothing against it: the whole question in a few instructions and one
-// branch, since an update asks it each time.
-inline bool is_within_limits(const KernelLaunch& launch, const DeviceProperties& device) noexcept {
-  const LaunchShape& shape = launch.shape;
-  // 0 - 1 is above every limit.
-  const auto is_within = [](std::uint32_t extent, std::uint32_t limit) { return extent - 1 < limit; };
-  const auto product = [](std::uint32_t a, std::uint32_t b) { return std::uint64_t{a} * b; };
-  const std::uint64_t on_axis = device.max_threads_on_axis;
-  const bool are_extents_fine =
-      is_within(shape.grid.x, device.max_grid.x) & is_within(shape.grid.y, device.max_grid.y) &
-      is_within(shape.grid.z, device.max_grid.z) & is_within(shape.block.x, device.max_block.x) &
-      is_within(shape.block.y, device.max_block.y) & is_within(shape.block.z, device.max_block.z);
-  const bool are_threads_fine =
-      (product(shape.grid.x, shape.block.x) <= on_axis) & (product(shape.grid.y, shape.block.y) <= on_axis) &
-      (product(shape.grid.z, shape.block.z) <= on_axis) &
-      (product(shape.block.x, shape.block.y) * shape.block.z <= device.max_threads_per_block);
-  return (launch.function != nullptr) & are_extents_fine & are_threads_fine &
-         (shape.shared_bytes <= device.max_shared_bytes) &
-         (launch.argument_bytes <= device.max_argument_bytes) &
-         ((launch.argument_bytes == 0) | (launch.arguments != nullptr));
-}
-
 // Ok, or bad_argument with what is wrong. What depends on the kernel (registers, its shared memory) is left
 // to the backend.
 inline Status check_launch_limits(const KernelLaunch& launch, const DeviceProperties& device) noexcept {
-  if (is_within_limits(launch, device)) return {};
   const auto refuse = [](const char* why) { return Status{ErrorCode::bad_argument, 0, "", why}; };
   const auto is_zero = [](Dim3 d) { return d.x == 0 || d.y == 0 || d.z == 0; };
   const auto exceeds = [](Dim3 d, Dim3 limit) { return d.x > limit.x || d.y > limit.y || d.z > limit.z; };

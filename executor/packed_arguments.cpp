@@ -18,27 +18,11 @@ const char* describe(ExpressionFault fault) noexcept {
                                             : "an expression divides by zero for these values";
 }
 
-static_assert(std::endian::native == std::endian::little, "an argument is the low bytes of its 64 bits");
+// The arguments of a launch of ours, which lie in current_ or next_.
+std::byte* writable(const KernelLaunch& launch) noexcept { return const_cast<std::byte*>(launch.arguments); }
 
-// Whether that changed anything.
-template <class T>
-bool replace(std::byte* at, T value) noexcept {
-  T before;
-  std::memcpy(&before, at, sizeof value);
-  std::memcpy(at, &value, sizeof value);
-  return before != value;
-}
-bool replace(std::byte* at, std::uint64_t bits, std::size_t bytes) noexcept {
-  switch (bytes) {
-    case 1:
-      return replace(at, static_cast<std::uint8_t>(bits));
-    case 2:
-      return replace(at, static_cast<std::uint16_t>(bits));
-    case 4:
-      return replace(at, static_cast<std::uint32_t>(bits));
-    default:
-      return replace(at, bits);
-  }
+void copy_arguments(const KernelLaunch& from, const KernelLaunch& to) noexcept {
+  std::memcpy(writable(to), from.arguments, from.argument_bytes);
 }
 
 bool depends_on_steps(const PlanArgument& argument) noexcept {
@@ -49,43 +33,48 @@ bool depends_on_steps(const PlanArgument& argument) noexcept {
 }  // namespace
 
 PackedArguments::PackedArguments(const Plan& plan, const DeviceProperties& device,
-                                 std::span<const FunctionInfo> functions,
-                                 std::span<const DevicePointer> buffers, DevicePointer slots)
-    : plan_(plan), device_(device), functions_(functions), buffers_(buffers), slots_(slots) {
-  for (const PlanParam& param : plan.params) safe_.push_back({param.info.smallest, param.info.largest});
+                                 std::span<const FunctionHandle> functions,
+                                 std::span<const FunctionInfo> infos, const Source& source)
+    : plan_(plan), device_(device), infos_(infos), source_(source) {
+  const auto room = [](const PlanNode& node) {
+    return (node.argument_bytes + argument_alignment - 1) / argument_alignment * argument_alignment;
+  };
   std::size_t bytes = 0;
+  for (const PlanNode& node : plan.nodes) bytes += room(node);
+  current_.resize(bytes);
+  next_.resize(bytes);
+  refreshed_in_.resize(plan.nodes.size());
+  for (const PlanParam& param : plan.params) safe_.push_back({param.info.smallest, param.info.largest});
+  std::size_t begin = 0;
   for (std::uint32_t index = 0; index < plan.nodes.size(); ++index) {
     const PlanNode& plan_node = plan.nodes[index];
-    const std::size_t size =
-        (plan_node.argument_bytes + argument_alignment - 1) / argument_alignment * argument_alignment;
-    if (size > UINT32_MAX - bytes) {
-      throw Error(ErrorCode::bad_schedule, "the arguments of all nodes together take more than 4 GiB");
-    }
-    Node node{.begin = static_cast<std::uint32_t>(bytes),
-              .bytes = static_cast<std::uint32_t>(plan_node.argument_bytes),
+    Node node{.current = {.node = index,
+                          .launch = {.function = functions[plan_node.kernel],
+                                     .shape = {},
+                                     .arguments = current_.data() + begin,
+                                     .argument_bytes = plan_node.argument_bytes}},
               .first_dynamic = static_cast<std::uint32_t>(dynamic_.size()),
-              .end_dynamic = 0,
-              .shape = {}};
-    bytes += size;
-    Staged staged;
+              .end_dynamic = 0};
+    Staged staged{.next = node.current};
+    staged.next.launch.arguments = next_.data() + begin;
+    begin += room(plan_node);
     staged.shape_is_fixed = plan_node.shared.is_fixed();
     for (std::size_t axis = 0; axis < 3; ++axis) {
       staged.shape_is_fixed =
           staged.shape_is_fixed && plan_node.grid[axis].is_fixed() && plan_node.block[axis].is_fixed();
     }
-    nodes_.push_back(node);
-    staged_.push_back(staged);
-    bool is_plain = staged.shape_is_fixed;
+    staged.is_plain = staged.shape_is_fixed;
     for (std::uint32_t i = 0; i < plan_node.arguments.size(); ++i) {
       if (!depends_on_steps(plan_node.arguments[i])) continue;
-      dynamic_.push_back(make_dynamic(index, i));
-      is_plain = is_plain && dynamic_.back().form != Dynamic::Form::general;
+      dynamic_.push_back(make_dynamic(plan_node.arguments[i], i));
+      staged.is_plain = staged.is_plain && dynamic_.back().form != Dynamic::Form::general;
     }
-    nodes_.back().end_dynamic = static_cast<std::uint32_t>(dynamic_.size());
-    nodes_.back().is_plain = is_plain;
+    node.end_dynamic = static_cast<std::uint32_t>(dynamic_.size());
+    // Its shape is that of the node which is added to the graph, and checked there.
+    node.current.launch.is_checked = staged.is_plain;
+    nodes_.push_back(node);
+    staged_.push_back(staged);
   }
-  current_.resize(bytes);
-  next_.resize(bytes);
 }
 
 Status PackedArguments::refuse(ExpressionFault fault, std::uint32_t node,
@@ -100,25 +89,23 @@ Status PackedArguments::refuse(const char* why, std::uint32_t node, std::optiona
   return {ErrorCode::bad_argument, 0, "", why};
 }
 
-Status PackedArguments::stage(std::uint32_t node, std::span<const ParamInfo> params,
-                              std::span<const std::int64_t> integers) noexcept {
+Status PackedArguments::stage(std::uint32_t node) noexcept {
   const Node& at = nodes_[node];
   const Staged& staged = staged_[node];
   if (staged.stage_all || !staged.shape_is_fixed) {
-    if (const Status status = stage_shape(node, integers); !status.ok()) return status;
+    if (const Status status = stage_shape(node); !status.ok()) return status;
   }
   // What a disabled node's arguments would be does not matter, and may be out of range.
-  if (!staged.is_enabled) {
-    std::memcpy(next_.data() + at.begin, current_.data() + at.begin, at.bytes);
+  if (!staged.next.enabled) {
+    copy_arguments(at.current.launch, staged.next.launch);
     return {};
   }
   const auto arguments = static_cast<std::uint32_t>(plan_.nodes[node].arguments.size());
   for (std::uint32_t i = 0; staged.stage_all && i < arguments; ++i) {
-    if (const Status status = stage_argument(node, i, params, integers); !status.ok()) return status;
+    if (const Status status = stage_argument(node, i); !status.ok()) return status;
   }
   for (std::uint32_t i = at.first_dynamic; !staged.stage_all && i < at.end_dynamic; ++i) {
-    if (const Status status = stage_argument(node, dynamic_[i].position, params, integers); !status.ok())
-      return status;
+    if (const Status status = stage_argument(node, dynamic_[i].position); !status.ok()) return status;
   }
   return {};
 }
@@ -142,9 +129,8 @@ void PackedArguments::make_safe(std::uint32_t param, const Value::Affine& form, 
                    : IntegerRange{static_cast<std::int64_t>(from), static_cast<std::int64_t>(to)};
 }
 
-PackedArguments::Dynamic PackedArguments::make_dynamic(std::uint32_t node, std::uint32_t position) {
-  const PlanArgument& argument = plan_.nodes[node].arguments[position];
-  Dynamic dynamic{.to = static_cast<std::uint32_t>(nodes_[node].begin + argument.offset),
+PackedArguments::Dynamic PackedArguments::make_dynamic(const PlanArgument& argument, std::uint32_t position) {
+  Dynamic dynamic{.to = static_cast<std::uint32_t>(argument.offset),
                   .param = argument.param,
                   .buffer = argument.buffer,
                   .position = position,
@@ -177,47 +163,20 @@ PackedArguments::Dynamic PackedArguments::make_dynamic(std::uint32_t node, std::
   return dynamic;
 }
 
-std::uint64_t PackedArguments::bits(const Dynamic& argument, std::span<const ParamInfo> params,
-                                    std::span<const std::int64_t> integers) const noexcept {
-  if (argument.form == Dynamic::Form::real) {
-    std::uint64_t bits = 0;
-    store_float(argument.type, params[argument.param].real, &bits);
-    return bits;
-  }
-  const std::uint64_t value =
-      argument.scale * static_cast<std::uint64_t>(integers[argument.param]) + argument.addend;
-  return argument.form == Dynamic::Form::pointer ? buffers_[argument.buffer] + value : value;
+bool PackedArguments::put_float(const Dynamic& argument, std::byte* arguments) const noexcept {
+  std::uint64_t bits = 0;
+  store_float(argument.type, source_.params[argument.param].real, &bits);
+  return replace(arguments + argument.to, bits, argument.bytes);
 }
 
-bool PackedArguments::refresh(std::uint32_t node, std::uint64_t step, std::span<const ParamInfo> params,
-                              std::span<const std::int64_t> integers) noexcept {
-  Node& at = nodes_[node];
-  if (at.refreshed_in == step) return false;
-  at.refreshed_in = step;
-  bool has_changed = false;
-  for (std::uint32_t i = at.first_dynamic; i < at.end_dynamic; ++i) {
-    const Dynamic& argument = dynamic_[i];
-    if (replace(current_.data() + argument.to, bits(argument, params, integers), argument.bytes))
-      has_changed = true;
-  }
-  return has_changed;
-}
-
-void PackedArguments::fetch(std::uint32_t node) const noexcept {
-  const Node& at = nodes_[node];
-  __builtin_prefetch(dynamic_.data() + at.first_dynamic);
-  __builtin_prefetch(current_.data() + at.begin, 1);
-}
-
-Status PackedArguments::stage_argument(std::uint32_t index, std::uint32_t position,
-                                       std::span<const ParamInfo> params,
-                                       std::span<const std::int64_t> integers) noexcept {
+Status PackedArguments::stage_argument(std::uint32_t index, std::uint32_t position) noexcept {
   const PlanArgument& argument = plan_.nodes[index].arguments[position];
-  std::byte* const to = next_.data() + nodes_[index].begin + argument.offset;
+  std::byte* const to = writable(staged_[index].next.launch) + argument.offset;
   switch (argument.kind) {
     case PlanArgument::Kind::integer: {
       std::int64_t value = 0;
-      if (const auto fault = argument.value.evaluate(integers, &value); fault != ExpressionFault::none) {
+      if (const auto fault = argument.value.evaluate(source_.integers, &value);
+          fault != ExpressionFault::none) {
         return refuse(fault, index, position);
       }
       const IntegerRange range = integer_range(argument.type);
@@ -232,37 +191,37 @@ Status PackedArguments::stage_argument(std::uint32_t index, std::uint32_t positi
       return {};
     case PlanArgument::Kind::float_param:
       // A fill may have another type than the param.
-      if (!fits_float(argument.type, params[argument.param].real)) {
+      if (!fits_float(argument.type, source_.params[argument.param].real)) {
         fault_ = {.node = index, .argument = position};
         return {ErrorCode::bad_argument, 0, "", "a float is beyond what its type holds"};
       }
-      store_float(argument.type, params[argument.param].real, to);
+      store_float(argument.type, source_.params[argument.param].real, to);
       return {};
     case PlanArgument::Kind::slot: {
-      const DevicePointer pointer = slots_ + *plan_.params[argument.param].slot * slot_bytes;
+      const DevicePointer pointer = source_.slots + *plan_.params[argument.param].slot * slot_bytes;
       std::memcpy(to, &pointer, sizeof pointer);
       return {};
     }
     case PlanArgument::Kind::buffer:
-      return stage_pointer(index, position, integers);
+      return stage_pointer(index, position);
   }
   return {};
 }
 
-Status PackedArguments::stage_pointer(std::uint32_t index, std::uint32_t position,
-                                      std::span<const std::int64_t> integers) noexcept {
+Status PackedArguments::stage_pointer(std::uint32_t index, std::uint32_t position) noexcept {
   const PlanArgument& argument = plan_.nodes[index].arguments[position];
   const PlanBuffer& buffer = plan_.buffers[argument.buffer];
   const auto elements = static_cast<std::int64_t>(buffer.elements);
   std::int64_t extent = 1, offset = 0;
   if (argument.extent) {
-    if (const auto fault = argument.extent->evaluate(integers, &extent); fault != ExpressionFault::none) {
+    if (const auto fault = argument.extent->evaluate(source_.integers, &extent);
+        fault != ExpressionFault::none) {
       return refuse(fault, index, position);
     }
     if (extent < 0 || extent > elements)
       return refuse("an extent is outside its buffer", index, position, extent, elements);
   }
-  if (const auto fault = argument.value.evaluate(integers, &offset); fault != ExpressionFault::none) {
+  if (const auto fault = argument.value.evaluate(source_.integers, &offset); fault != ExpressionFault::none) {
     return refuse(fault, index, position);
   }
   if (offset < 0 || offset > elements - extent) {
@@ -272,24 +231,26 @@ Status PackedArguments::stage_pointer(std::uint32_t index, std::uint32_t positio
     return refuse("an offset is not a whole number of blocks", index, position, offset, elements - extent);
   }
   const DevicePointer pointer =
-      buffers_[argument.buffer] + buffer.byte_offset(static_cast<std::size_t>(offset));
-  std::memcpy(next_.data() + nodes_[index].begin + argument.offset, &pointer, sizeof pointer);
+      source_.buffers[argument.buffer] + buffer.byte_offset(static_cast<std::size_t>(offset));
+  std::memcpy(writable(staged_[index].next.launch) + argument.offset, &pointer, sizeof pointer);
   return {};
 }
 
-Status PackedArguments::stage_shape(std::uint32_t index, std::span<const std::int64_t> integers) noexcept {
+Status PackedArguments::stage_shape(std::uint32_t index) noexcept {
   const PlanNode& plan = plan_.nodes[index];
-  Staged& node = staged_[index];
-  const FunctionInfo& function = functions_[plan.kernel];
+  NodeUpdate& node = staged_[index].next;
+  const FunctionInfo& function = infos_[plan.kernel];
   const std::uint32_t max_grid[3] = {device_.max_grid.x, device_.max_grid.y, device_.max_grid.z};
   const std::uint32_t max_block[3] = {device_.max_block.x, device_.max_block.y, device_.max_block.z};
   std::int64_t grid[3], block[3], shared = 0;
   bool enabled = true;
   for (std::size_t i = 0; i < 3; ++i) {
-    if (const auto fault = plan.grid[i].evaluate(integers, &grid[i]); fault != ExpressionFault::none) {
+    if (const auto fault = plan.grid[i].evaluate(source_.integers, &grid[i]);
+        fault != ExpressionFault::none) {
       return refuse(fault, index);
     }
-    if (const auto fault = plan.block[i].evaluate(integers, &block[i]); fault != ExpressionFault::none) {
+    if (const auto fault = plan.block[i].evaluate(source_.integers, &block[i]);
+        fault != ExpressionFault::none) {
       return refuse(fault, index);
     }
     if (grid[i] < 0 || grid[i] > static_cast<std::int64_t>(max_grid[i])) {
@@ -305,7 +266,7 @@ Status PackedArguments::stage_shape(std::uint32_t index, std::span<const std::in
     return refuse("a block has more threads than the kernel or device takes", index, {},
                   block[0] * block[1] * block[2], most_threads);
   }
-  if (const auto fault = plan.shared.evaluate(integers, &shared); fault != ExpressionFault::none) {
+  if (const auto fault = plan.shared.evaluate(source_.integers, &shared); fault != ExpressionFault::none) {
     return refuse(fault, index);
   }
   const std::int64_t most_shared = static_cast<std::int64_t>(device_.max_shared_bytes) -
@@ -314,44 +275,36 @@ Status PackedArguments::stage_shape(std::uint32_t index, std::span<const std::in
     return refuse("more shared memory than the device has beside the kernel's own", index, {}, shared,
                   most_shared);
   }
-  node.is_enabled = enabled;
+  node.enabled = enabled;
   // A disabled node keeps the shape it had: no driver takes an empty grid.
-  node.shape = nodes_[index].shape;
+  node.launch.shape = nodes_[index].current.launch.shape;
   if (!enabled) return {};
   const auto dim = [](const std::int64_t(&n)[3]) {
     return Dim3{static_cast<std::uint32_t>(n[0]), static_cast<std::uint32_t>(n[1]),
                 static_cast<std::uint32_t>(n[2])};
   };
-  node.shape = {.grid = dim(grid), .block = dim(block), .shared_bytes = static_cast<std::uint32_t>(shared)};
+  node.launch.shape = {
+      .grid = dim(grid), .block = dim(block), .shared_bytes = static_cast<std::uint32_t>(shared)};
   return {};
 }
 
-NodeUpdate PackedArguments::next(std::uint32_t node) const noexcept {
-  const Node& at = nodes_[node];
-  return {.node = node,
-          .arguments = {next_.data() + at.begin, at.bytes},
-          .shape = staged_[node].shape,
-          .enabled = staged_[node].is_enabled};
-}
-
 bool PackedArguments::arguments_or_shape_changed(std::uint32_t node) const noexcept {
-  const Node& at = nodes_[node];
-  return at.shape != staged_[node].shape ||
-         std::memcmp(current_.data() + at.begin, next_.data() + at.begin, at.bytes) != 0;
+  const KernelLaunch &now = current(node).launch, &next = this->next(node).launch;
+  return now.shape != next.shape || std::memcmp(now.arguments, next.arguments, now.argument_bytes) != 0;
 }
 
 bool PackedArguments::enabled_changed(std::uint32_t node) const noexcept {
-  return nodes_[node].is_enabled != staged_[node].is_enabled;
+  return current(node).enabled != next(node).enabled;
 }
 
 void PackedArguments::accept(std::uint32_t node) noexcept {
-  Node& at = nodes_[node];
+  NodeUpdate& now = nodes_[node].current;
   Staged& staged = staged_[node];
-  std::memcpy(current_.data() + at.begin, next_.data() + at.begin, at.bytes);
-  at.shape = staged.shape;
-  at.is_enabled = staged.is_enabled;
+  copy_arguments(staged.next.launch, now.launch);
+  now.launch.shape = staged.next.launch.shape;
+  now.enabled = staged.next.enabled;
   // The arguments of a disabled node have not been staged.
-  staged.stage_all = staged.stage_all && !at.is_enabled;
+  staged.stage_all = staged.stage_all && !now.enabled;
 }
 
 }  // namespace rondo

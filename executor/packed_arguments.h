@@ -8,10 +8,13 @@
 // that makes some op impossible changes nothing.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "driver.h"
@@ -21,10 +24,9 @@ namespace rondo {
 
 // One node as a launch would have it: the one type that eager replay and graph updates work from.
 struct NodeUpdate {
-  std::uint32_t node;
-  std::span<const std::byte> arguments;
-  LaunchShape shape;
-  bool enabled;  // false: a grid dimension is zero for these values
+  std::uint32_t node = 0;
+  bool enabled = false;  // false: a grid dimension is zero for these values
+  KernelLaunch launch;
 };
 
 // Why staging refused, for the story that Session::error tells.
@@ -38,61 +40,68 @@ struct StagingFault {
 
 class PackedArguments {
  public:
-  // `functions` by kernel; `buffers`, by buffer, is where pointers point when they are staged: it outlives
-  // this object, and may change.
-  PackedArguments(const Plan& plan, const DeviceProperties& device, std::span<const FunctionInfo> functions,
-                  std::span<const DevicePointer> buffers, DevicePointer slots);
+  // What nodes' states are made of, the values being those of now; it outlives this object.
+  struct Source {
+    std::span<const ParamInfo> params;       // by param
+    std::span<const std::int64_t> integers;  // by param: the integer params' values, as expressions want them
+    std::span<const DevicePointer> buffers;  // by buffer: where it lies
+    DevicePointer slots = 0;
+  };
+  // `functions` and `infos` by kernel; the infos outlive this object.
+  PackedArguments(const Plan& plan, const DeviceProperties& device, std::span<const FunctionHandle> functions,
+                  std::span<const FunctionInfo> infos, const Source& source);
 
   // Whether the node can be refreshed, once it has been accepted and as long as it is not touched: no step
   // param can make it impossible while all are within their safe ranges.
-  bool is_plain(std::uint32_t node) const noexcept { return nodes_[node].is_plain; }
+  bool is_plain(std::uint32_t node) const noexcept { return staged_[node].is_plain; }
   // The values of an integer param for which nothing of a plain node can be refused.
   IntegerRange safe_range(std::uint32_t param) const noexcept { return safe_[param]; }
   // Computes a plain node's state from the params' values, and says whether it differs from before. At most
   // once a `step`, a number that grows; later calls say no. Never allocates.
-  bool refresh(std::uint32_t node, std::uint64_t step, std::span<const ParamInfo> params,
-               std::span<const std::int64_t> integers) noexcept;
+  bool refresh(std::uint32_t node, std::uint64_t step) noexcept {
+    if (std::exchange(refreshed_in_[node], step) == step) return false;
+    const Node& at = nodes_[node];
+    // They lie in current_.
+    std::byte* const arguments = const_cast<std::byte*>(at.current.launch.arguments);
+    bool has_changed = false;
+    for (std::uint32_t i = at.first_dynamic; i < at.end_dynamic; ++i)
+      has_changed |= put(dynamic_[i], arguments);
+    return has_changed;
+  }
   // Into the caches, for a refresh that comes soon.
-  void fetch(std::uint32_t node) const noexcept;
+  void fetch(std::uint32_t node) const noexcept {
+    const Node& at = nodes_[node];
+    __builtin_prefetch(&at);
+    __builtin_prefetch(dynamic_.data() + at.first_dynamic);
+    __builtin_prefetch(at.current.launch.arguments, 1);
+  }
 
-  // Computes `node`'s next state from the params' values (by param index). Never allocates. On a failure the
-  // next state is undefined, the current one untouched, and fault() says why.
-  Status stage(std::uint32_t node, std::span<const ParamInfo> params,
-               std::span<const std::int64_t> integers) noexcept;
+  // Computes `node`'s next state from the params' values. Never allocates. On a failure the next state is
+  // undefined, the current one untouched, and fault() says why.
+  Status stage(std::uint32_t node) noexcept;
   const StagingFault& fault() const noexcept { return fault_; }
   // All of `node` is staged anew the next time, not only what depends on step params: a buffer of its has
   // moved.
   void touch(std::uint32_t node) noexcept { staged_[node].stage_all = true; }
 
   // The node as it was staged last, and as it was when it was accepted or refreshed last.
-  NodeUpdate next(std::uint32_t node) const noexcept;
-  NodeUpdate current(std::uint32_t node) const noexcept {
-    const Node& at = nodes_[node];
-    return {.node = node,
-            .arguments = {current_.data() + at.begin, at.bytes},
-            .shape = at.shape,
-            .enabled = at.is_enabled};
-  }
+  const NodeUpdate& next(std::uint32_t node) const noexcept { return staged_[node].next; }
+  const NodeUpdate& current(std::uint32_t node) const noexcept { return nodes_[node].current; }
   bool arguments_or_shape_changed(std::uint32_t node) const noexcept;
   bool enabled_changed(std::uint32_t node) const noexcept;
   void accept(std::uint32_t node) noexcept;  // next becomes current
 
  private:
-  // What a refresh looks at: one cache line, and its dynamic arguments.
-  struct alignas(64) Node {
-    std::uint32_t begin, bytes;  // in current_ and next_
+  // What a refresh looks at lies together.
+  struct Node {
+    NodeUpdate current;
     std::uint32_t first_dynamic, end_dynamic;
-    std::uint64_t refreshed_in = 0;  // the step
-    LaunchShape shape;
-    bool is_enabled = false;
-    bool is_plain = false;
   };
-  // What staging needs beside it.
   struct Staged {
-    LaunchShape shape;
-    bool is_enabled = false;
+    NodeUpdate next;
     bool stage_all = true;  // what does not depend on step params has not been accepted yet
     bool shape_is_fixed = true;
+    bool is_plain = false;
   };
   // An argument that depends on step params. All forms but `general` are all that a step needs to know of it.
   struct Dynamic {
@@ -103,7 +112,7 @@ class PackedArguments {
       real,     // the float param as it is
     };
     std::uint64_t scale = 0, addend = 0;  // modulo 2^64
-    std::uint32_t to = 0;                 // in current_ and next_
+    std::uint32_t to = 0;                 // in the node's arguments
     std::uint32_t param = 0, buffer = 0;
     std::uint32_t position = 0;  // among the node's arguments
     Form form = Form::general;
@@ -111,16 +120,34 @@ class PackedArguments {
     std::uint8_t bytes = 8;
   };
 
-  Dynamic make_dynamic(std::uint32_t node, std::uint32_t position);
+  Dynamic make_dynamic(const PlanArgument& argument, std::uint32_t position);
   void make_safe(std::uint32_t param, const Value::Affine& form, std::int64_t smallest, std::int64_t largest);
-  // An argument's value, in the low bytes; not of the general form.
-  std::uint64_t bits(const Dynamic& argument, std::span<const ParamInfo> params,
-                     std::span<const std::int64_t> integers) const noexcept;
-  Status stage_argument(std::uint32_t index, std::uint32_t position, std::span<const ParamInfo> params,
-                        std::span<const std::int64_t> integers) noexcept;
-  Status stage_pointer(std::uint32_t index, std::uint32_t position,
-                       std::span<const std::int64_t> integers) noexcept;
-  Status stage_shape(std::uint32_t index, std::span<const std::int64_t> integers) noexcept;
+  // Writes an argument that is not of the general form, and says whether that changed anything.
+  bool put(const Dynamic& argument, std::byte* arguments) const noexcept {
+    if (argument.form == Dynamic::Form::real) return put_float(argument, arguments);
+    std::uint64_t value =
+        argument.scale * static_cast<std::uint64_t>(source_.integers[argument.param]) + argument.addend;
+    if (argument.form == Dynamic::Form::pointer) value += source_.buffers[argument.buffer];
+    return replace(arguments + argument.to, value, argument.bytes);
+  }
+  bool put_float(const Dynamic& argument, std::byte* arguments) const noexcept;
+  template <class T>
+  static bool replace(std::byte* at, T value) noexcept {
+    T before;
+    std::memcpy(&before, at, sizeof value);
+    std::memcpy(at, &value, sizeof value);
+    return before != value;
+  }
+  static_assert(std::endian::native == std::endian::little, "an argument is the low bytes of its 64 bits");
+  static bool replace(std::byte* at, std::uint64_t bits, std::uint8_t bytes) noexcept {
+    if (bytes == 8) return replace(at, bits);
+    if (bytes == 4) return replace(at, static_cast<std::uint32_t>(bits));
+    return bytes == 2 ? replace(at, static_cast<std::uint16_t>(bits))
+                      : replace(at, static_cast<std::uint8_t>(bits));
+  }
+  Status stage_argument(std::uint32_t index, std::uint32_t position) noexcept;
+  Status stage_pointer(std::uint32_t index, std::uint32_t position) noexcept;
+  Status stage_shape(std::uint32_t index) noexcept;
   Status refuse(ExpressionFault fault, std::uint32_t node,
                 std::optional<std::uint32_t> argument = {}) noexcept;
   Status refuse(const char* why, std::uint32_t node, std::optional<std::uint32_t> argument,
@@ -128,14 +155,14 @@ class PackedArguments {
 
   const Plan& plan_;
   const DeviceProperties& device_;
-  std::span<const FunctionInfo> functions_;
+  std::span<const FunctionInfo> infos_;
   std::vector<Node> nodes_;
-  std::vector<Staged> staged_;      // as nodes_
-  std::vector<Dynamic> dynamic_;    // node by node
-  std::vector<IntegerRange> safe_;  // by param
+  std::vector<Staged> staged_;               // as nodes_
+  std::vector<std::uint64_t> refreshed_in_;  // by node: the step
+  std::vector<Dynamic> dynamic_;             // node by node
+  std::vector<IntegerRange> safe_;           // by param
   std::vector<std::byte> current_, next_;
-  std::span<const DevicePointer> buffers_;
-  DevicePointer slots_;
+  const Source source_;
   StagingFault fault_;
 };
 

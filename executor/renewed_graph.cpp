@@ -17,8 +17,8 @@ namespace rondo {
 // or retiring; is_changed_, updates_ and what is recorded.
 class RenewedGraph::Renewal {
  public:
-  Renewal(Driver& driver, const Plan& plan, const Schedule& schedule,
-          std::span<const FunctionHandle> functions, const PackedArguments& arguments, std::size_t limit);
+  Renewal(Driver& driver, const Plan& plan, const Schedule& schedule, const PackedArguments& arguments,
+          std::size_t limit);
   ~Renewal();
   Renewal(const Renewal&) = delete;
   Renewal& operator=(const Renewal&) = delete;
@@ -54,7 +54,6 @@ class RenewedGraph::Renewal {
   Driver& driver_;
   const Plan& plan_;
   const Schedule& schedule_;
-  const std::span<const FunctionHandle> functions_;
   const PackedArguments& arguments_;
   const std::size_t limit_;
 
@@ -76,12 +75,10 @@ class RenewedGraph::Renewal {
 };
 
 RenewedGraph::Renewal::Renewal(Driver& driver, const Plan& plan, const Schedule& schedule,
-                               std::span<const FunctionHandle> functions, const PackedArguments& arguments,
-                               std::size_t limit)
+                               const PackedArguments& arguments, std::size_t limit)
     : driver_(driver),
       plan_(plan),
       schedule_(schedule),
-      functions_(functions),
       arguments_(arguments),
       limit_(limit),
       is_changed_(plan.nodes.size()),
@@ -90,7 +87,7 @@ RenewedGraph::Renewal::Renewal(Driver& driver, const Plan& plan, const Schedule&
   std::size_t bytes = 0;
   for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
     copy_.push_back(arguments.current(i));
-    bytes += copy_.back().arguments.size();
+    bytes += copy_.back().launch.argument_bytes;
   }
   copied_arguments_.resize(bytes);
   try {
@@ -112,9 +109,10 @@ void RenewedGraph::Renewal::ask() noexcept {
   std::byte* to = copied_arguments_.data();
   for (NodeUpdate& node : copy_) {
     node = arguments_.current(node.node);
-    if (!node.arguments.empty()) std::memcpy(to, node.arguments.data(), node.arguments.size());
-    node.arguments = {to, node.arguments.size()};
-    to += node.arguments.size();
+    KernelLaunch& launch = node.launch;
+    if (launch.argument_bytes != 0) std::memcpy(to, launch.arguments, launch.argument_bytes);
+    launch.arguments = to;
+    to += launch.argument_bytes;
   }
   is_under_way_ = true;
   pass(Stage::asked);
@@ -151,7 +149,7 @@ void RenewedGraph::Renewal::after_launch(StreamHandle stream) noexcept {
 // The new graph was made of a copy; what has been set since goes into it now.
 Status RenewedGraph::Renewal::catch_up(Counters& counters) noexcept {
   for (const std::uint32_t index : changed_) {
-    const NodeUpdate now = arguments_.current(index);
+    const NodeUpdate& now = arguments_.current(index);
     if (const Status status = other_->update(now); !status.ok()) return status;
     ++counters.node_updates;
     if (now.enabled == copy_[index].enabled) continue;
@@ -218,7 +216,7 @@ void RenewedGraph::Renewal::work() noexcept {
 
 void RenewedGraph::Renewal::build() noexcept {
   try {
-    other_.emplace(driver_, plan_, schedule_, functions_, copy_);
+    other_.emplace(driver_, plan_, schedule_, copy_);
   } catch (const std::exception&) {
     other_.reset();  // counted as a failed renewal
   }
@@ -235,25 +233,18 @@ std::vector<NodeUpdate> current_nodes(const Plan& plan, const PackedArguments& a
 }  // namespace
 
 RenewedGraph::RenewedGraph(Driver& driver, const Plan& plan, const Schedule& schedule,
-                           std::span<const FunctionHandle> functions, const PackedArguments& arguments,
-                           std::size_t updates_before_renewal, Counters& counters)
-    : graph_(driver, plan, schedule, functions, current_nodes(plan, arguments)), counters_(counters) {
+                           const PackedArguments& arguments, std::size_t updates_before_renewal,
+                           Counters& counters)
+    : graph_(driver, plan, schedule, current_nodes(plan, arguments)), counters_(counters) {
   ++counters_.instantiations;
   if (updates_before_renewal != 0) {
-    renewal_ =
-        std::make_unique<Renewal>(driver, plan, schedule, functions, arguments, updates_before_renewal);
+    renewal_ = std::make_unique<Renewal>(driver, plan, schedule, arguments, updates_before_renewal);
   }
 }
 
 RenewedGraph::~RenewedGraph() = default;
 
-Status RenewedGraph::update(const NodeUpdate& update) noexcept {
-  const Status status = graph_.update(update);
-  if (!status.ok()) return status;
-  ++counters_.node_updates;
-  if (renewal_) renewal_->count_update(update.node);
-  return {};
-}
+void RenewedGraph::count_update(std::uint32_t node) noexcept { renewal_->count_update(node); }
 
 Status RenewedGraph::enable(std::uint32_t node, bool enabled) noexcept {
   const Status status = graph_.enable(node, enabled);

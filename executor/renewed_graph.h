@@ -20,8 +20,7 @@ class RenewedGraph {
  public:
   // All references outlive this object, and all of them but `arguments` and `counters` stay as they are. `updates_before_renewal`:
   // 0 for never. Throws Error as Graph.
-  RenewedGraph(Driver& driver, const Plan& plan, const Schedule& schedule,
-               std::span<const FunctionHandle> functions, const PackedArguments& arguments,
+  RenewedGraph(Driver& driver, const Plan& plan, const Schedule& schedule, const PackedArguments& arguments,
                std::size_t updates_before_renewal, Counters& counters);
   ~RenewedGraph();
   RenewedGraph(const RenewedGraph&) = delete;
@@ -29,7 +28,13 @@ class RenewedGraph {
 
   void upload(StreamHandle stream) { graph_.upload(stream); }
   // Affect launches made from now on. `arguments` must have accepted the same state before the next launch.
-  Status update(const NodeUpdate& update) noexcept;
+  Status update(const NodeUpdate& update) noexcept {
+    const Status status = graph_.update(update);
+    if (!status.ok()) return status;
+    ++counters_.node_updates;
+    if (renewal_) count_update(update.node);
+    return status;
+  }
   Status enable(std::uint32_t node, bool enabled) noexcept;
   // The new graph's first launch waits for the old one's last, in whatever streams they are. Launches in several streams are in no
   // other order than the driver's own, which CUDA promises for the launches of one exec, or the caller's.
@@ -37,6 +42,8 @@ class RenewedGraph {
 
  private:
   class Renewal;
+
+  void count_update(std::uint32_t node) noexcept;
 
   Graph graph_;
   Counters& counters_;

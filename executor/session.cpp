@@ -156,7 +156,7 @@ Status Session::State::refresh_pending() noexcept {
     const std::vector<std::uint32_t>& nodes = nodes_of_param[param];
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (i + fetched_ahead < nodes.size()) arguments->fetch(nodes[i + fetched_ahead]);
-      if (!arguments->refresh(nodes[i], step, params, integers) || !graph) continue;
+      if (!arguments->refresh(nodes[i], step) || !graph) continue;
       if (const Status status = graph->update(arguments->current(nodes[i])); !status.ok()) return status;
     }
   }
@@ -174,7 +174,7 @@ void Session::State::mark_pending() noexcept {
 
 Status Session::State::stage_marked() noexcept {
   for (const std::uint32_t node : marked) {
-    if (const Status status = arguments->stage(node, params, integers); !status.ok()) return status;
+    if (const Status status = arguments->stage(node); !status.ok()) return status;
   }
   return {};
 }
@@ -182,7 +182,7 @@ Status Session::State::stage_marked() noexcept {
 Status Session::State::apply_marked() noexcept {
   for (const std::uint32_t node : marked) {
     is_marked[node] = false;
-    const NodeUpdate next = arguments->next(node);
+    const NodeUpdate& next = arguments->next(node);
     if (graph) {
       if (arguments->arguments_or_shape_changed(node)) {
         if (const Status status = graph->update(next); !status.ok()) return status;
@@ -199,11 +199,9 @@ Status Session::State::apply_marked() noexcept {
 
 Status Session::State::launch_eagerly(StreamHandle on) noexcept {
   for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
-    const NodeUpdate node = arguments->current(i);
+    const NodeUpdate& node = arguments->current(i);
     if (!node.enabled) continue;
-    if (const Status status = driver.launch(launch_of(node, functions[plan.nodes[i].kernel]), on);
-        !status.ok())
-      return status;
+    if (const Status status = driver.launch(node.launch, on); !status.ok()) return status;
     ++counters.kernel_launches;
   }
   return {};

@@ -103,7 +103,10 @@ Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const Sessi
   upload_weights(options);
   check(apply_fills(stream.get()), "filling the buffers");
   index_nodes();
-  arguments.emplace(plan, driver.properties(), function_infos, addresses, slots_memory.get());
+  arguments.emplace(
+      plan, driver.properties(), functions, function_infos,
+      PackedArguments::Source{
+          .params = params, .integers = integers, .buffers = addresses, .slots = slots_memory.get()});
   index_params();
   stage_all(ErrorCode::bad_schedule, "with the params' initial values, ", "");
   make_graph();
@@ -270,8 +273,8 @@ void Session::State::make_graph() {
   graph.reset();
   check(apply_marked(), "accepting all nodes' state");  // there is no graph to be told
   if (mode == Mode::graph) {
-    graph = std::make_unique<RenewedGraph>(driver, plan, schedule, functions, *arguments,
-                                           updates_before_renewal, counters);
+    graph =
+        std::make_unique<RenewedGraph>(driver, plan, schedule, *arguments, updates_before_renewal, counters);
     graph->upload(stream.get());
   }
   check(driver.synchronize(stream.get()), "waiting for the uploads");

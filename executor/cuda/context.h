@@ -26,10 +26,13 @@ constexpr bool is_earlier_fault(Result result) noexcept {
   }
 }
 
-inline Status to_status(const Api& api, Result result, const char* call, const char* earlier) noexcept {
-  if (result == Result::success) return {};
+[[gnu::cold]] [[gnu::noinline]] inline Status failure(const Api& api, Result result, const char* call,
+                                                      const char* earlier) noexcept {
   return {ErrorCode::run_time, static_cast<int>(result), name(api, result),
           is_earlier_fault(result) ? earlier : call};
+}
+inline Status to_status(const Api& api, Result result, const char* call, const char* earlier) noexcept {
+  return result == Result::success ? Status{} : failure(api, result, call, earlier);
 }
 
 // RONDO_CUDA(api, cuGraphLaunch, exec, stream): calls it, and gives the Status.

@@ -306,7 +306,9 @@ void CudaDriver::upload(ExecHandle exec, StreamHandle stream) {
 // affect future launches of hGraphExec. Already enqueued or running launches of hGraphExec are not affected
 // by this call." All fields may change, the function within its context.
 Status CudaDriver::update_kernel_node(ExecHandle exec, NodeHandle node, const KernelLaunch& launch) noexcept {
-  if (const Status status = check_launch_limits(launch, properties_); !status.ok()) return status;
+  if (!launch.is_checked) {
+    if (const Status status = check_launch_limits(launch, properties_); !status.ok()) return status;
+  }
   PackedLaunch packed(launch);
   const KernelNodeParameters parameters = packed.node();
   return RONDO_CUDA(*api_, cuGraphExecKernelNodeSetParams_v2, native(exec), native(node), &parameters);

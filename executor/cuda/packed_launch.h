@@ -1,6 +1,9 @@
 // A launch as the driver takes it, its arguments packed.
 #pragma once
 
+#include <cstddef>
+#include <cstring>
+
 #include "../driver.h"
 #include "api.h"
 
@@ -25,9 +28,16 @@ class PackedLaunch {
   Function function() const noexcept { return reinterpret_cast<Function>(launch_.function); }
   void** extra() noexcept { return bytes_ == 0 ? nullptr : extra_; }
   KernelNodeParameters node() noexcept {
-    const LaunchShape& shape = launch_.shape;
-    return {function(),    shape.grid.x,       shape.grid.y, shape.grid.z, shape.block.x, shape.block.y,
-            shape.block.z, shape.shared_bytes, nullptr,      extra(),      nullptr,       nullptr};
+    // The driver's struct begins as ours does, which makes one copy of eight.
+    static_assert(offsetof(KernelLaunch, shape) == offsetof(KernelNodeParameters, grid_x) &&
+                  sizeof(LaunchShape) == 7 * sizeof(unsigned) && offsetof(LaunchShape, shared_bytes) == 6 * sizeof(unsigned));
+    KernelNodeParameters parameters;
+    std::memcpy(&parameters, &launch_, offsetof(KernelLaunch, shape) + sizeof(LaunchShape));
+    parameters.kernel_parameters = nullptr;
+    parameters.extra = extra();
+    parameters.kernel = nullptr;
+    parameters.context = nullptr;
+    return parameters;
   }
 
  private:

@@ -300,7 +300,9 @@ void HipDriver::upload(ExecHandle exec, StreamHandle stream) {
 // The parameters are always made anew from our own memory: what the runtime keeps of a node is freed or
 // copied by rules that differ from version to version (ROCm's clr, hipGraphKernelNode::SetParams).
 Status HipDriver::update_kernel_node(ExecHandle exec, NodeHandle node, const KernelLaunch& launch) noexcept {
-  if (const Status status = check_launch(launch); !status.ok()) return status;
+  if (!launch.is_checked) {
+    if (const Status status = check_launch(launch); !status.ok()) return status;
+  }
   PackedLaunch packed(launch);
   const KernelNodeParameters parameters = packed.node();
   return RONDO_HIP(*api_, hipGraphExecKernelNodeSetParams, native(exec), native(node), &parameters);
