@@ -373,7 +373,7 @@ void CapturedGraph::State::fetch(std::span<const std::uint32_t> next) const noex
   }
   if (next.empty()) return;
   if (const auto* kernel = std::get_if<KernelNodeParams>(&nodes[next[0]].parameters))
-    __builtin_prefetch(kernel->packed().data());
+    __builtin_prefetch(kernel->kernel_->arguments.data());
 }
 
 Status CapturedGraph::State::update(ExecHandle handle, std::uint32_t index) noexcept {

@@ -33,7 +33,8 @@ class KnownAllocations {
   std::vector<AddressRange> ranges_;  // sorted; none overlaps another
 };
 
-struct CapturedGraph::State {
+// What every apply reads comes first, in one cache line.
+struct alignas(64) CapturedGraph::State {
   struct Node {
     NodeHandle handle = nullptr;
     std::variant<std::monostate, KernelNodeParams, std::unique_ptr<ForeignMemcpy>,
@@ -43,18 +44,20 @@ struct CapturedGraph::State {
     bool is_pending = false;   // since the last apply: it is in `pending`
   };
 
-  std::shared_ptr<Device> device;
   ForeignGraphs* graphs = nullptr;
+  ExecHandle exec = nullptr;  // of the last apply
+  bool failed = false;
   bool has_opaque_descriptors = true;  // whether kernels of this device may take a CUtensorMap
-  std::vector<CapturedNode> infos;
-  std::vector<Node> nodes;                                     // as `infos`
+  // Indices of nodes; room for all of them, so that marking one never allocates.
+  std::vector<std::uint32_t> pending;
+  std::vector<Node> nodes;
+  std::vector<std::uint32_t> changed;  // as `pending`
+
+  std::shared_ptr<Device> device;
+  std::vector<CapturedNode> infos;                             // as `nodes`
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;  // sorted
   KnownAllocations known;
 
-  // Indices of nodes; room for all of them, so that marking one never allocates.
-  std::vector<std::uint32_t> changed, pending;
-  ExecHandle exec = nullptr;  // of the last apply
-  bool failed = false;
   std::optional<std::uint32_t> failed_node;
 
   void add_graph(GraphHandle graph, const std::string& prefix, const CodeObjects* code_objects, int depth);

@@ -38,8 +38,8 @@ enum class ForeignNodeKind : std::uint8_t {
 
 // `fixed`, in all three: why the driver takes no update of this node, in words that follow its name; null
 // where it does. A string that lives forever.
-struct ForeignKernel {
-  // What an update reads comes first, and lies together.
+struct alignas(64) ForeignKernel {
+  // What an update reads comes first, in two cache lines.
   // The driver's own handle, kept alive by its module: CUfunction, CUkernel or hipFunction_t.
   void* function = nullptr;
   void* context = nullptr;  // the node's CUcontext, never null for a CUkernel; null on hip
