@@ -93,7 +93,7 @@ class Extra {
     list_[3] = &bytes_;
     list_[4] = rondo::cuda::launch_end();
   }
-  Extra(const Extra&) = delete;
+  Extra(const Extra&) = delete;  // it points into itself
   Extra& operator=(const Extra&) = delete;
 
   void** list() noexcept { return list_; }

@@ -64,26 +64,37 @@ rondo::Session chain_session(std::size_t changed) {
 // The same chain by hand. A node's arguments are its own, as they would be where nodes differ.
 class RawChain {
  public:
-  RawChain() {
+  // The first two nodes take that many integers in place of `touch`'s arguments, where it is not 0.
+  explicit RawChain(std::size_t integers = 0) : integers_(integers + 1) {
+    const std::string wide = fmt::format(
+        "struct Integers {{ long long at[{}]; }}; extern \"C\" __global__ void wide(Integers all, long long* "
+        "x) "
+        "{{ if (all.at[0] == -12345) *x = 1; }}",
+        std::max<std::size_t>(integers, 1));
     const rondo::rtc::Binary binary =
         device()->compiler().compile({.file = "chain.cu",
-                                      .source = touch,
+                                      .source = wide + touch,
                                       .headers = {},
                                       .defines = {},
-                                      .entries = {"touch"},
+                                      .entries = {"touch", "wide"},
                                       .architecture = device()->properties().architecture});
     module_ = {driver_, driver_.load_module(binary.code)};
-    function_ =
-        reinterpret_cast<rondo::cuda::Function>(driver_.function(module_.get(), binary.entries[0].lowered));
+    const auto function = [&](std::size_t entry) {
+      return reinterpret_cast<rondo::cuda::Function>(
+          driver_.function(module_.get(), binary.entries[entry].lowered));
+    };
+    function_ = function(0);
+    wide_ = function(1);
     memory_ = {driver_, driver_.allocate(256)};
     stream_ = {driver_, driver_.create_stream()};
     const rondo::DevicePointer x = memory_.get();
     arguments_.assign(node_count, {x, x, x, x, 1, 2, 3, 4});
     graph_ = {driver_, driver_.create_graph()};
     rondo::cuda::Node before = nullptr;
-    for (Arguments& arguments : arguments_) {
-      Extra extra(&arguments, sizeof arguments);
-      const rondo::cuda::KernelNodeParameters parameters = node(extra);
+    for (std::size_t i = 0; i < node_count; ++i) {
+      const bool is_wide = integers > 0 && i < 2;
+      Extra extra = is_wide ? wide_arguments() : arguments(i);
+      const rondo::cuda::KernelNodeParameters parameters = node(is_wide ? wide_ : function_, extra);
       CHECK(api_->cuGraphAddKernelNode_v2(&nodes_.emplace_back(), native(graph_.get()), &before,
                                           before != nullptr ? 1 : 0, &parameters));
       before = nodes_.back();
@@ -96,17 +107,21 @@ class RawChain {
   void update(std::size_t changed, int value) {
     for (std::size_t i = 0; i < changed; ++i) {
       arguments_[i].f = value;
-      Extra extra(&arguments_[i], sizeof(Arguments));
-      const rondo::cuda::KernelNodeParameters parameters = node(extra);
-      CHECK(api_->cuGraphExecKernelNodeSetParams_v2(native(exec_.get()), nodes_[i], &parameters));
+      Extra extra = arguments(i);
+      update(i, function_, extra);
     }
+  }
+  void update_integers(long long value) {
+    std::fill(integers_.begin(), integers_.end() - 1, value);
+    Extra extra = wide_arguments();
+    update(0, wide_, extra);
   }
   void launch() { CHECK(api_->cuGraphLaunch(native(exec_.get()), native(stream_.get()))); }
   void synchronize() { CHECK(api_->cuStreamSynchronize(native(stream_.get()))); }
   void launch_plainly(std::size_t changed, int value) {
     for (std::size_t i = 0; i < node_count; ++i) {
       if (i < changed) arguments_[i].f = value;
-      Extra extra(&arguments_[i], sizeof(Arguments));
+      Extra extra = arguments(i);
       CHECK(api_->cuLaunchKernel(function_, 4, 1, 1, 128, 1, 1, 0, native(stream_.get()), nullptr,
                                  extra.list()));
     }
@@ -123,16 +138,24 @@ class RawChain {
   }
 
  private:
-  rondo::cuda::KernelNodeParameters node(Extra& extra) const {
-    return {function_, 4, 1, 1, 128, 1, 1, 0, nullptr, extra.list(), nullptr, nullptr};
+  Extra arguments(std::size_t node) { return Extra(&arguments_[node], sizeof(Arguments)); }
+  Extra wide_arguments() { return Extra(integers_.data(), integers_.size() * sizeof integers_[0]); }
+  static rondo::cuda::KernelNodeParameters node(rondo::cuda::Function function, Extra& extra) {
+    return {function, 4, 1, 1, 128, 1, 1, 0, nullptr, extra.list(), nullptr, nullptr};
+  }
+
+  void update(std::size_t index, rondo::cuda::Function function, Extra& extra) {
+    const rondo::cuda::KernelNodeParameters parameters = node(function, extra);
+    CHECK(api_->cuGraphExecKernelNodeSetParams_v2(native(exec_.get()), nodes_[index], &parameters));
   }
 
   rondo::Driver& driver_ = device()->driver();
   const std::shared_ptr<const Api> api_ = rondo::cuda::load_api();
   const CaptureApi capture_{api_->path};
   const CurrentContext context_{*api_};
-  rondo::cuda::Function function_ = nullptr;
+  rondo::cuda::Function function_ = nullptr, wide_ = nullptr;
   std::vector<Arguments> arguments_;
+  std::vector<long long> integers_;  // and a pointer
   std::vector<rondo::cuda::Node> nodes_;
   rondo::OwnedModule module_;
   rondo::OwnedMemory memory_;
@@ -222,13 +245,15 @@ void slots(benchmark::State& state) {
   const std::string text = fmt::format(
       R"j({{"rondo": 1, "name": "slots", "params": {{"one": {{"type": "i32", "constant": 1}}{}}},
            "buffers": {{"x": {{"type": "f32", "shape": [64], "role": "state", "fill": 0}}}},
-           "kernels": {{"read": {{"entry": "read", "code": {}}}}},
-           "ops": [{{"repeat": "i", "count": {}, "ops": [{{"kernel": "read", "grid": [4], "block": [128], "args": ["x"{}]}}]}}]}})j",
-      params, quoted(code), node_count - 1, args);
+           "kernels": {{"read": {{"entry": "read", "code": {}}}, "touch": {{"entry": "touch", "code": {}}}}},
+           "ops": [{{"kernel": "read", "grid": [4], "block": [128], "args": ["x"{}]}},
+                   {{"repeat": "i", "count": {}, "ops": [
+                     {{"kernel": "touch", "grid": [4], "block": [128], "args": ["x", "x", "x", "x", 1, 2, 3.0, 4.0]}}]}}]}})j",
+      params, quoted(code), quoted(touch), args, node_count - 2);
   rondo::Session session = rondo::Session::parse(text, "slots.json", device(), {});
   std::vector<rondo::ParamHandle> handles;
   for (std::size_t i = 0; i < count; ++i) handles.push_back(session.param(fmt::format("s{}", i)));
-  RawChain raw;
+  RawChain raw(count);
   Pair pair;
   std::int64_t value = 0;
   for (auto _ : state) {
@@ -240,7 +265,7 @@ void slots(benchmark::State& state) {
           check(session.launch(), "a step");
         },
         [&] {
-          raw.update(1, static_cast<int>(value));
+          raw.update_integers(value);
           raw.launch();
         },
         [&] {

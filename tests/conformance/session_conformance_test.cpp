@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 
 #include "driver.h"
@@ -360,6 +361,94 @@ TEST_P(SessionConformance, EveryScalarTypeArrivesExactly) {
 }
 
 // A diamond through temporaries that share memory, against the same with every buffer apart, and eager.
+// Params that ops use in simple ways and in others, at random: each launch is either refused, for a value
+// that makes an op impossible, and changes nothing, or does what was set.
+TEST_P(SessionConformance, EachStepIsRefusedOrDoesWhatWasSet) {
+  constexpr const char* schedule = R"j({
+    "rondo": 1, "name": "steps",
+    "params": {"i": {"type": "i64", "step": 0}, "j": {"type": "i32", "step": 0}, "k": {"type": "i32", "step": 20}, "on": {"type": "i32", "step": 1},
+               "f": {"type": "f32", "step": 1.5}},
+    "buffers": {"data": {"type": "i32", "shape": [100], "role": "input"}, "out": {"type": "f64", "shape": [5], "role": "state", "fill": 0}},
+    "kernels": {
+      "put": {"entry": "put", "code": "extern \"C\" __global__ void put(double* out, long long value, const int* data, float f) { *out = static_cast<double>(value) + *data + f; }"},
+      "byte": {"entry": "byte", "code": "extern \"C\" __global__ void byte(double* out, unsigned char value, float f) { *out = value + f; }"}},
+    "ops": [
+      {"kernel": "put", "grid": [1], "block": [1], "args": ["out[0]", "3 * i + 5", "data[i]", "f"]},
+      {"kernel": "put", "grid": [1], "block": [1], "args": ["out[1]", "40 - 2 * j", "data[99 - j]", 0.5]},
+      {"kernel": "put", "grid": [1], "block": [1], "args": ["out[2]", "i * j", "data[(i + j) / 2]", "f"]},
+      {"kernel": "byte", "grid": [1], "block": [1], "args": ["out[3]", "k - 10", "f"]},
+      {"kernel": "put", "grid": ["on"], "block": [1], "args": ["out[4]", "k", "data[i]", 0.0]}]
+  })j";
+  std::mt19937 random(17);
+  std::vector<int> data(100);
+  for (int& value : data) value = static_cast<int>(random() % 1000);
+  for (const Mode mode : {Mode::graph, Mode::eager}) {
+    SessionOptions options;
+    options.mode = mode;
+    Session session = make(schedule, options);
+    write(session, "data", data);
+    std::map<std::string, std::int64_t> now = {{"i", 0}, {"j", 0}, {"k", 20}, {"on", 1}};
+    float f = 1.5F;
+    std::vector<double> expected(5);
+    int refused = 0;
+    for (int step = 0; step < 2000; ++step) {
+      for (auto& [name, value] : now) {
+        if (random() % 3 != 0) continue;
+        // Now and then a value that some op refuses.
+        value = name == "on"
+                    ? static_cast<std::int64_t>(random() % 2)
+                    : static_cast<std::int64_t>(random() % 100) + (random() % 20 == 0 ? 220 : 10) - 10;
+        ASSERT_TRUE(session.set(session.param(name), value).ok());
+      }
+      if (random() % 3 == 0) {
+        f = static_cast<float>(random() % 64) / 4;
+        ASSERT_TRUE(session.set(session.param("f"), f).ok());
+      }
+      const std::int64_t i = now["i"], j = now["j"], k = now["k"];
+      const bool is_possible = i <= 99 && j <= 99 && (i + j) / 2 <= 99 && k >= 10 && k - 10 <= 255;
+      const Status status = session.launch();
+      ASSERT_EQ(status.ok(), is_possible) << i << " " << j << " " << k;
+      if (is_possible) {
+        const auto at = [&](std::int64_t index) { return data[static_cast<std::size_t>(index)]; };
+        expected[0] = static_cast<double>(3 * i + 5) + at(i) + f;
+        expected[1] = static_cast<double>(40 - 2 * j) + at(99 - j) + 0.5;
+        expected[2] = static_cast<double>(i * j) + at((i + j) / 2) + f;
+        expected[3] = static_cast<double>(k - 10) + f;
+        if (now["on"] != 0) expected[4] = static_cast<double>(k) + at(i);
+      } else {
+        EXPECT_EQ(status.code, ErrorCode::bad_argument);
+        EXPECT_FALSE(session.failed());
+        ++refused;
+      }
+      ASSERT_EQ(read<double>(session, "out"), expected) << "step " << step;
+    }
+    EXPECT_GT(refused, 200);
+    EXPECT_LT(refused, 1800);
+  }
+}
+
+TEST_P(SessionConformance, ARebuiltSessionGoesOnWithWhatWasSetAndBound) {
+  Session session = make(scale_schedule);
+  const std::vector<float> x = random_floats(10000, 3);
+  write(session, "x", x);
+  const ParamHandle a = session.param("a");
+  ASSERT_TRUE(session.set(a, 4.0).ok());
+  launch(session);
+  ASSERT_TRUE(session.set(a, -3.0).ok());
+  session.rebuild();
+  for (const double value : {-3.0, 7.0}) {
+    ASSERT_TRUE(session.set(a, value).ok());
+    ASSERT_TRUE(session.fill_bytes(session.buffer("y"), 0xff).ok());
+    launch(session);
+    std::vector<double> reference;
+    for (const float element : x) reference.push_back(value * element + 1);
+    EXPECT_LT(relative_error(read<float>(session, "y"), reference), 1e-6);
+  }
+  if (session.mode() == Mode::graph) {
+    EXPECT_EQ(session.counters().instantiations, 2U);
+  }
+}
+
 TEST_P(SessionConformance, TheArenaGraphAndEagerReplayGiveTheSameBits) {
   const char* text = R"j({
     "rondo": 1, "name": "diamonds",
