@@ -3,18 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
+#include <stdexcept>
 
 #include "scope.h"
 
 namespace rondo {
 namespace {
-
-constexpr std::size_t arena_granularity = 256;  // a driver's own alignment of allocations
-
-std::size_t round_up(std::size_t bytes) {
-  return (bytes + arena_granularity - 1) / arena_granularity * arena_granularity;
-}
 
 bool is_pointer(const PlanArgument& argument) {
   return argument.kind == PlanArgument::Kind::buffer || argument.kind == PlanArgument::Kind::slot;
@@ -23,71 +19,6 @@ bool is_pointer(const PlanArgument& argument) {
 // Bytes [begin, end) of one piece of memory.
 struct Range {
   std::size_t begin, end;
-};
-
-// What has been done to one piece of memory so far: the nodes that any later access may have to wait for.
-class History {
- public:
-  void read(Range range, std::uint32_t node, std::vector<std::uint32_t>& wait_for) {
-    for (const Access& access : accesses_) {
-      if (access.is_write && overlaps(access.range, range) && access.node != node)
-        wait_for.push_back(access.node);
-    }
-    accesses_.push_back({range, node, false});
-  }
-
-  void write(Range range, std::uint32_t node, std::vector<std::uint32_t>& wait_for) {
-    for (const Access& access : accesses_) {
-      if (overlaps(access.range, range) && access.node != node) wait_for.push_back(access.node);
-    }
-    // What the new write covers is behind it for good: whoever waits for the write waits for those too.
-    std::erase_if(accesses_, [&](const Access& access) {
-      return access.range.begin >= range.begin && access.range.end <= range.end && access.node != node;
-    });
-    accesses_.push_back({range, node, true});
-  }
-
- private:
-  struct Access {
-    Range range;
-    std::uint32_t node;
-    bool is_write;
-  };
-
-  static bool overlaps(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
-
-  std::vector<Access> accesses_;
-};
-
-// Removes from `waits` each node that another of them already waits for, through however many others.
-class Reduction {
- public:
-  explicit Reduction(const std::vector<PlanNode>& nodes) : nodes_(nodes), seen_(nodes.size(), 0) {}
-
-  void reduce(std::vector<std::uint32_t>& waits) {
-    std::sort(waits.begin(), waits.end());
-    waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
-    if (waits.size() < 2) return;
-    ++mark_;
-    // Nodes wait for earlier ones only, so nothing below the first needs to be looked at.
-    const std::uint32_t first = waits.front();
-    std::vector<std::uint32_t> open;
-    for (const std::uint32_t wait : waits)
-      open.insert(open.end(), nodes_[wait].dependencies.begin(), nodes_[wait].dependencies.end());
-    while (!open.empty()) {
-      const std::uint32_t node = open.back();
-      open.pop_back();
-      if (node < first || seen_[node] == mark_) continue;
-      seen_[node] = mark_;
-      open.insert(open.end(), nodes_[node].dependencies.begin(), nodes_[node].dependencies.end());
-    }
-    std::erase_if(waits, [&](std::uint32_t wait) { return seen_[wait] == mark_; });
-  }
-
- private:
-  const std::vector<PlanNode>& nodes_;
-  std::vector<std::uint32_t> seen_;
-  std::uint32_t mark_ = 0;
 };
 
 Range range_of(const PlanBuffer& buffer, const PlanArgument& argument) {
@@ -100,76 +31,154 @@ Range range_of(const PlanBuffer& buffer, const PlanArgument& argument) {
   return {buffer.byte_offset(begin), buffer.byte_offset(end)};
 }
 
-}  // namespace
-
-Arena place_temporaries(const Plan& plan) {
-  struct Life {
-    std::uint32_t first, last;
-  };
-  std::map<std::uint32_t, Life> lives;  // by buffer
-  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
-    for (const PlanArgument& argument : plan.nodes[i].arguments) {
-      if (argument.kind != PlanArgument::Kind::buffer ||
-          plan.buffers[argument.buffer].info.role != Role::temporary)
-        continue;
-      lives.emplace(argument.buffer, Life{i, i}).first->second.last = i;
+// What has been done to one piece of memory so far: for each of its bytes the last node that wrote it, and
+// those that have read it since.
+class History {
+ public:
+  void read(Range range, std::uint32_t node, std::vector<std::uint32_t>& wait_for) {
+    split(range.begin);
+    split(range.end);
+    std::size_t at = range.begin;
+    auto segment = segments_.lower_bound(at);
+    while (at < range.end) {
+      if (segment == segments_.end() || segment->first != at) {
+        const std::size_t end = segment == segments_.end() ? range.end : std::min(range.end, segment->first);
+        segment = segments_.emplace_hint(segment, at, Segment{end, nobody, {}});
+      }
+      Segment& here = segment->second;
+      if (here.writer != nobody && here.writer != node) wait_for.push_back(here.writer);
+      if (here.readers.empty() || here.readers.back() != node) here.readers.push_back(node);
+      at = here.end;
+      ++segment;
     }
   }
-  std::vector<std::uint32_t> order;
-  for (const auto& [buffer, life] : lives) order.push_back(buffer);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::uint32_t a, std::uint32_t b) { return lives[a].first < lives[b].first; });
 
-  Arena arena;
-  arena.offsets.resize(plan.buffers.size());
-  struct Placed {
-    std::size_t begin, end;
-    std::uint32_t last;
-  };
-  std::vector<Placed> live;  // by address
-  for (const std::uint32_t buffer : order) {
-    std::erase_if(live, [&](const Placed& placed) { return placed.last < lives[buffer].first; });
-    const std::size_t bytes = round_up(plan.buffers[buffer].info.bytes);
-    std::size_t begin = 0;
-    auto next = live.begin();
-    for (; next != live.end() && next->begin - begin < bytes; ++next) begin = next->end;
-    live.insert(next, {begin, begin + bytes, lives[buffer].last});
-    arena.offsets[buffer] = begin;
-    arena.bytes = std::max(arena.bytes, begin + bytes);
+  void write(Range range, std::uint32_t node, std::vector<std::uint32_t>& wait_for) {
+    split(range.begin);
+    split(range.end);
+    const auto first = segments_.lower_bound(range.begin), last = segments_.lower_bound(range.end);
+    for (auto segment = first; segment != last; ++segment) {
+      const Segment& here = segment->second;
+      if (here.writer != nobody && here.writer != node) wait_for.push_back(here.writer);
+      for (const std::uint32_t reader : here.readers) {
+        if (reader != node) wait_for.push_back(reader);
+      }
+    }
+    // Whoever waits for this write waits for all of those too.
+    segments_.emplace_hint(segments_.erase(first, last), range.begin, Segment{range.end, node, {}});
   }
-  return arena;
-}
 
-void find_dependencies(Plan& plan, const Arena& arena) {
-  // One history for each buffer of its own, one for the arena, one for the slots.
-  const std::size_t arena_index = plan.buffers.size(), slots_index = arena_index + 1;
-  std::vector<History> histories(plan.buffers.size() + 2);
-  Reduction reduction(plan.nodes);
-  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
-    PlanNode& node = plan.nodes[i];
-    for (const PlanArgument& argument : node.arguments) {
+ private:
+  static constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
+  struct Segment {
+    std::size_t end;
+    std::uint32_t writer;
+    std::vector<std::uint32_t> readers;
+  };
+
+  // Makes a segment begin at `place` where one reaches over it.
+  void split(std::size_t place) {
+    auto after = segments_.upper_bound(place);
+    if (after == segments_.begin()) return;
+    const auto segment = std::prev(after);
+    if (segment->first == place || segment->second.end <= place) return;
+    Segment upper = segment->second;
+    segment->second.end = place;
+    segments_.emplace_hint(after, place, std::move(upper));
+  }
+
+  std::map<std::size_t, Segment> segments_;  // by where they begin; they do not overlap
+};
+
+// Goes through a plan's nodes in order and tells for whom each has to wait.
+class Hazards {
+ public:
+  // `arena` may be null: each buffer has memory of its own.
+  Hazards(const Plan& plan, const Arena* arena)
+      : plan_(plan), arena_(arena), is_written_(plan.buffers.size()), histories_(plan.buffers.size() + 2) {
+    for (const PlanNode& node : plan.nodes) {
+      for (const PlanArgument& argument : node.arguments) {
+        if (argument.kind == PlanArgument::Kind::buffer && argument.writes)
+          is_written_[argument.buffer] = true;
+      }
+    }
+  }
+
+  void waits(std::uint32_t node, std::vector<std::uint32_t>& wait_for) {
+    wait_for.clear();
+    for (const PlanArgument& argument : plan_.nodes[node].arguments) {
       if (!is_pointer(argument)) continue;
-      std::size_t index = slots_index;
-      Range range{0, plan.slots};
+      // One history for each buffer of its own, one for the arena, one for the slots.
+      std::size_t index = plan_.buffers.size() + 1;
+      Range range{0, plan_.slots};
       if (argument.kind == PlanArgument::Kind::buffer) {
-        const PlanBuffer& buffer = plan.buffers[argument.buffer];
-        if (buffer.info.role == Role::weight) continue;  // nothing ever writes one
-        range = range_of(buffer, argument);
+        if (!is_written_[argument.buffer]) continue;  // then no one ever waits for anyone
         index = argument.buffer;
-        if (!arena.offsets.empty() && arena.offsets[argument.buffer]) {
-          index = arena_index;
-          range.begin += *arena.offsets[argument.buffer];
-          range.end += *arena.offsets[argument.buffer];
+        range = range_of(plan_.buffers[argument.buffer], argument);
+        if (arena_ != nullptr && arena_->offsets[argument.buffer]) {
+          index = plan_.buffers.size();
+          range.begin += *arena_->offsets[argument.buffer];
+          range.end += *arena_->offsets[argument.buffer];
         }
       }
       if (argument.writes) {
-        histories[index].write(range, i, node.dependencies);
+        histories_[index].write(range, node, wait_for);
       } else {
-        histories[index].read(range, i, node.dependencies);
+        histories_[index].read(range, node, wait_for);
       }
     }
-    reduction.reduce(node.dependencies);
   }
+
+ private:
+  const Plan& plan_;
+  const Arena* arena_;
+  std::vector<bool> is_written_;  // by buffer
+  std::vector<History> histories_;
+};
+
+// The two temporaries for whose sake `later` waits for `earlier`.
+ReuseWait reuse_wait(const Plan& plan, const Arena& arena, std::uint32_t earlier, std::uint32_t later) {
+  for (const PlanArgument& a : plan.nodes[later].arguments) {
+    if (a.kind != PlanArgument::Kind::buffer || !arena.offsets[a.buffer]) continue;
+    const std::size_t a_begin = *arena.offsets[a.buffer], a_end = a_begin + plan.buffers[a.buffer].info.bytes;
+    for (const PlanArgument& b : plan.nodes[earlier].arguments) {
+      if (b.kind != PlanArgument::Kind::buffer || b.buffer == a.buffer || !arena.offsets[b.buffer]) continue;
+      const std::size_t b_begin = *arena.offsets[b.buffer],
+                        b_end = b_begin + plan.buffers[b.buffer].info.bytes;
+      if (a_begin < b_end && b_begin < a_end) return {earlier, later, b.buffer, a.buffer};
+    }
+  }
+  throw std::logic_error("two nodes wait for each other, and share no memory");
+}
+
+}  // namespace
+
+Reachability order_of_nodes(const Plan& plan) {
+  Hazards hazards(plan, nullptr);
+  Reachability order;
+  std::vector<std::uint32_t> waits;
+  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
+    hazards.waits(i, waits);
+    order.add(waits);
+  }
+  return order;
+}
+
+std::vector<ReuseWait> find_dependencies(Plan& plan, const Arena& arena) {
+  Hazards hazards(plan, &arena);
+  Reachability order;
+  std::vector<ReuseWait> reuse_waits;
+  std::vector<std::uint32_t> waits;
+  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
+    hazards.waits(i, waits);
+    order.add(waits);
+    for (const std::uint32_t earlier : waits) {
+      if (arena.bytes > 0 && !arena.order.is_before(earlier, i))
+        reuse_waits.push_back(reuse_wait(plan, arena, earlier, i));
+    }
+    plan.nodes[i].dependencies = waits;
+  }
+  return reuse_waits;
 }
 
 void check_temporaries(const Plan& plan, const Schedule& schedule) {

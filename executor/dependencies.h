@@ -1,28 +1,29 @@
-// Who must wait for whom: hazards between nodes, in program order, and where temporaries lie in the arena.
+// Who must wait for whom: hazards between nodes, in program order.
 #pragma once
 
-#include <cstddef>
-#include <optional>
+#include <cstdint>
 #include <vector>
 
+#include "arena.h"
 #include "plan.h"
+#include "reachability.h"
 
 namespace rondo {
 
-// Where the temporaries lie. Without an arena (each buffer on its own) all offsets are empty.
-struct Arena {
-  std::size_t bytes = 0;
-  std::vector<std::optional<std::size_t>> offsets;  // by buffer; multiples of 256
+// Two nodes that wait for each other because `later` uses memory that `earlier` has used for another
+// temporary, and could run side by side otherwise.
+struct ReuseWait {
+  std::uint32_t earlier, later;                // nodes
+  std::uint32_t earlier_buffer, later_buffer;  // the two temporaries
 };
 
-// Places each temporary, for the time between the first and the last node that uses it, in the lowest gap
-// that is free then. After match_signatures.
-Arena place_temporaries(const Plan& plan);
+// Who comes before whom where no two buffers share memory. After match_signatures.
+Reachability order_of_nodes(const Plan& plan);
 
 // Fills in PlanNode::dependencies: read after write, write after read and write after write on the same
 // bytes, arena memory included, less what follows from others. Ranges count where an argument's offset and
-// extent are fixed; whole buffers otherwise.
-void find_dependencies(Plan& plan, const Arena& arena);
+// extent are fixed; whole buffers otherwise. Gives what waits for the arena's sake alone.
+std::vector<ReuseWait> find_dependencies(Plan& plan, const Arena& arena);
 
 // Throws Error(bad_schedule) for a temporary that is read before anything in the same step has written it.
 void check_temporaries(const Plan& plan, const Schedule& schedule);

@@ -72,14 +72,15 @@ Prepared prepare(Schedule schedule, Device& device, const SessionOptions& option
   const double compile_ms = milliseconds_since(start) - plan_ms;
   match_signatures(plan, schedule, binaries, device.properties().max_argument_bytes);
   check_temporaries(plan, schedule);
-  Arena arena;
-  if (options.separate_buffers) {
-    arena.offsets.resize(plan.buffers.size());
-  } else {
-    arena = place_temporaries(plan);
-  }
-  find_dependencies(plan, arena);
-  return {std::move(schedule), std::move(plan), std::move(binaries), std::move(arena), plan_ms, compile_ms};
+  Arena arena = options.separate_buffers ? without_arena(plan) : place_temporaries(plan);
+  std::vector<ReuseWait> reuse_waits = find_dependencies(plan, arena);
+  return {.schedule = std::move(schedule),
+          .plan = std::move(plan),
+          .binaries = std::move(binaries),
+          .arena = std::move(arena),
+          .reuse_waits = std::move(reuse_waits),
+          .plan_ms = plan_ms,
+          .compile_ms = compile_ms};
 }
 
 Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const SessionOptions& options)

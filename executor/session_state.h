@@ -22,6 +22,7 @@ struct Prepared {
   Plan plan;
   std::vector<rtc::Binary> binaries;  // by unit
   Arena arena;
+  std::vector<ReuseWait> reuse_waits;
   double plan_ms = 0, compile_ms = 0;
 };
 Prepared prepare(Schedule schedule, Device& device, const SessionOptions& options);

@@ -5,54 +5,15 @@
 #include <random>
 #include <set>
 
+#include "plan_builder.h"
+
 namespace rondo {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A plan of f32 buffers and nodes that read and write them.
-class PlanBuilder {
- public:
-  std::uint32_t buffer(std::size_t elements, Role role = Role::state) {
-    PlanBuffer buffer{};
-    buffer.info.name = "b" + std::to_string(plan.buffers.size());
-    buffer.info.type = DataType::f32;
-    buffer.info.role = role;
-    buffer.elements = elements;
-    buffer.info.bytes = elements * 4;
-    plan.buffers.push_back(buffer);
-    return static_cast<std::uint32_t>(plan.buffers.size() - 1);
-  }
-
-  struct Use {
-    std::uint32_t buffer;
-    bool writes;
-    std::optional<std::int64_t> offset = {}, extent = {};
-  };
-
-  void node(std::initializer_list<Use> uses) {
-    PlanNode& node = plan.nodes.emplace_back();
-    for (const Use& use : uses) {
-      PlanArgument argument;
-      argument.kind = PlanArgument::Kind::buffer;
-      argument.buffer = use.buffer;
-      argument.writes = use.writes;
-      if (use.offset) argument.value = Value::of(*use.offset);
-      if (use.extent) argument.extent = Value::of(*use.extent);
-      node.arguments.push_back(argument);
-    }
-  }
-
-  std::vector<std::uint32_t> dependencies(std::size_t node) { return plan.nodes[node].dependencies; }
-  void find() {
-    Arena none;
-    none.offsets.resize(plan.buffers.size());
-    find_dependencies(plan, none);
-  }
-
-  Plan plan;
-};
+using test::PlanBuilder;
 
 TEST(Dependencies, AReaderWaitsForTheWriterAndAWriterForTheReaders) {
   PlanBuilder builder;
@@ -137,45 +98,87 @@ TEST(Dependencies, OfRandomPlansOrderEveryHazardAndNothingTwice) {
   }
 }
 
-TEST(Arena, GivesMemoryOfWhatIsDoneToWhatComesNext) {
-  PlanBuilder builder;
-  const auto a = builder.buffer(64, Role::temporary), b = builder.buffer(64, Role::temporary),
-             c = builder.buffer(64, Role::temporary);
-  builder.node({{a, true}});
-  builder.node({{a, false}, {b, true}});
-  builder.node({{b, false}, {c, true}});
-  const Arena arena = place_temporaries(builder.plan);
-  EXPECT_EQ(arena.bytes, 512u);
-  EXPECT_EQ(arena.offsets[a], 0u);
-  EXPECT_EQ(arena.offsets[b], 256u);
-  EXPECT_EQ(arena.offsets[c], 0u);
-  // c takes over a's memory, so its writer waits for a's last reader.
-  find_dependencies(builder.plan, arena);
-  EXPECT_THAT(builder.dependencies(2), ElementsAre(1));
+// The same edges as the definition gives, on plans with long chains, fans and slices of one buffer.
+TEST(Dependencies, OfRandomPlansAreThoseOfTheNaiveReduction) {
+  std::mt19937 random(23);
+  for (int round = 0; round < 60; ++round) {
+    constexpr std::uint32_t nodes = 120, buffers = 6, elements = 24;
+    PlanBuilder builder;
+    for (std::uint32_t i = 0; i < buffers; ++i) builder.buffer(elements);
+    std::vector<std::vector<PlanBuilder::Use>> all;
+    for (std::uint32_t i = 0; i < nodes; ++i) {
+      std::vector<PlanBuilder::Use> uses;
+      for (std::uint32_t k = 0; k <= random() % 3; ++k) {
+        const auto begin = static_cast<std::int64_t>(random() % elements);
+        const auto extent =
+            static_cast<std::int64_t>(1 + random() % static_cast<std::uint32_t>(elements - begin));
+        PlanBuilder::Use use{static_cast<std::uint32_t>(random() % buffers), random() % 4 == 0};
+        if (random() % 3 != 0) use = {use.buffer, use.writes, begin, extent};
+        uses.push_back(use);
+      }
+      builder.node(uses);
+      all.push_back(uses);
+    }
+    builder.find();
+    const auto overlap = [&](const PlanBuilder::Use& a, const PlanBuilder::Use& b) {
+      const std::int64_t a0 = a.offset.value_or(0), a1 = a0 + a.extent.value_or(elements);
+      const std::int64_t b0 = b.offset.value_or(0), b1 = b0 + b.extent.value_or(elements);
+      return a.buffer == b.buffer && (a.writes || b.writes) && a0 < b1 && b0 < a1;
+    };
+    std::vector<std::set<std::uint32_t>> before(nodes);
+    for (std::uint32_t i = 0; i < nodes; ++i) {
+      std::set<std::uint32_t> direct;
+      for (std::uint32_t j = 0; j < i; ++j) {
+        for (const auto& a : all[i]) {
+          for (const auto& b : all[j]) {
+            if (overlap(a, b)) direct.insert(j);
+          }
+        }
+      }
+      for (const std::uint32_t j : direct) {
+        before[i].insert(j);
+        before[i].insert(before[j].begin(), before[j].end());
+      }
+      std::vector<std::uint32_t> expected;
+      for (const std::uint32_t j : direct) {
+        const bool follows = std::any_of(direct.begin(), direct.end(),
+                                         [&](std::uint32_t other) { return before[other].contains(j); });
+        if (!follows) expected.push_back(j);
+      }
+      ASSERT_EQ(builder.dependencies(i), expected) << "node " << i << " of round " << round;
+    }
+  }
 }
 
-TEST(Arena, NeverOverlapsTwoThatLiveAtTheSameTime) {
-  std::mt19937 random(11);
-  for (int round = 0; round < 100; ++round) {
-    PlanBuilder builder;
-    for (int i = 0; i < 12; ++i) builder.buffer(1 + random() % 500, Role::temporary);
-    std::vector<std::pair<int, int>> lives(12, {1000, -1});
-    for (int i = 0; i < 30; ++i) {
-      const auto x = static_cast<std::uint32_t>(random() % 12), y = static_cast<std::uint32_t>(random() % 12);
-      builder.node({{x, true}, {y, false}});
-      for (const auto z : {x, y}) lives[z] = {std::min(lives[z].first, i), std::max(lives[z].second, i)};
+// Beyond a page of nodes, where rows share pages.
+TEST(Reachability, IsExactOverManyPages) {
+  constexpr std::uint32_t nodes = 5000, checked = 40;
+  std::mt19937 random(5);
+  Reachability order;
+  std::vector<std::vector<bool>> before;
+  for (std::uint32_t i = 0; i < nodes; ++i) {
+    std::vector<std::uint32_t> waits;
+    for (std::uint32_t k = 0; i > 0 && k < random() % 4; ++k) {
+      const std::uint32_t back = random() % 5 == 0 ? i : std::min(i, 50u);
+      waits.push_back(i - 1 - static_cast<std::uint32_t>(random() % back));
     }
-    const Arena arena = place_temporaries(builder.plan);
-    for (std::size_t x = 0; x < 12; ++x) {
-      for (std::size_t y = 0; y < x; ++y) {
-        if (!arena.offsets[x] || !arena.offsets[y] || lives[x].first > lives[y].second ||
-            lives[y].first > lives[x].second)
-          continue;
-        const std::size_t x0 = *arena.offsets[x], y0 = *arena.offsets[y];
-        EXPECT_TRUE(x0 + builder.plan.buffers[x].info.bytes <= y0 ||
-                    y0 + builder.plan.buffers[y].info.bytes <= x0);
-      }
+    std::vector<bool> row(i);
+    for (const std::uint32_t wait : waits) {
+      for (std::uint32_t j = 0; j < before[wait].size(); ++j) row[j] = row[j] || before[wait][j];
     }
+    std::vector<std::uint32_t> expected;
+    std::sort(waits.begin(), waits.end());
+    std::unique_copy(waits.begin(), waits.end(), std::back_inserter(expected));
+    std::erase_if(expected, [&](std::uint32_t wait) { return row[wait]; });
+    for (const std::uint32_t wait : waits) row[wait] = true;
+    before.push_back(row);
+    order.add(waits);
+    ASSERT_EQ(waits, expected) << "node " << i;
+    for (std::uint32_t k = 0; i > 0 && k < checked; ++k) {
+      const auto j = static_cast<std::uint32_t>(random() % i);
+      ASSERT_EQ(order.is_before(j, i), row[j]) << j << " before " << i;
+    }
+    ASSERT_FALSE(order.is_before(i, i));
   }
 }
 
