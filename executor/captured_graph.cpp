@@ -209,9 +209,9 @@ CapturedGraph& CapturedGraph::operator=(CapturedGraph&&) noexcept = default;
 CapturedGraph::~CapturedGraph() = default;
 
 CapturedGraph CapturedGraph::adopt(std::shared_ptr<Device> device, void* graph, const AdoptOptions& options) {
-  const SearchedCodeObjects code_objects(options.code_object_files);
   auto state = std::make_unique<State>();
   state->graphs = &foreign_graphs(*device);
+  const SearchedCodeObjects code_objects(options.code_object_files, state->graphs->loaded_code_objects());
   if (graph == nullptr) throw Error(ErrorCode::bad_argument, "the graph to adopt is null");
   state->has_opaque_descriptors = may_take_tensor_maps(device->properties());
   state->device = std::move(device);
@@ -251,11 +251,16 @@ std::vector<Site> CapturedGraph::sites(const AddressRange& range) const {
   return sites;
 }
 
-std::optional<AddressRange> CapturedGraph::allocation(std::uint64_t address) {
-  if (const auto known = state_->known.find(address)) return known;
-  const std::optional<AddressRange> range = state_->graphs->allocation(address);
-  if (range && range->contains(address)) state_->known.add(*range);
+std::optional<AddressRange> CapturedGraph::State::allocation_of(std::uint64_t address) {
+  if (const auto found = known.find(address)) return found;
+  const std::optional<AddressRange> range = graphs->allocation(address);
+  if (!range || !range->contains(address)) return std::nullopt;
+  known.add(*range);
   return range;
+}
+
+std::optional<AddressRange> CapturedGraph::allocation(std::uint64_t address) {
+  return state_->allocation_of(address);
 }
 
 void CapturedGraph::forget_allocations() noexcept { state_->known.clear(); }
@@ -280,14 +285,32 @@ void CapturedGraph::State::check_change(const Change& change) {
                                                      change.argument, describe(change.node)));
   }
   std::memcpy(&address, change.bytes.data(), sizeof address);
-  if (known.find(address)) return;
-  const std::optional<AddressRange> range = graphs->allocation(address);
-  if (!range) {
-    throw Error(ErrorCode::bad_argument,
-                fmt::format("{:#x} is no device memory, which argument {} of {} has to be", address,
-                            change.argument, describe(change.node)));
+  const auto [bytes, alignment] = touched_by(change.node);
+  // Not in one allocation: memory that was mapped in parts is several of them.
+  if (bytes > UINT64_MAX - address || !allocation_of(address) || !allocation_of(address + (bytes - 1))) {
+    throw Error(
+        ErrorCode::bad_argument,
+        fmt::format(
+            "{:#x} and the {} bytes from there are no device memory, which argument {} of {} has to be",
+            address, bytes, change.argument, describe(change.node)));
   }
-  known.add(*range);
+  if (address % alignment != 0) {
+    throw Error(ErrorCode::bad_argument,
+                fmt::format("{:#x} is no multiple of {}, the bytes of an element of {}", address, alignment,
+                            describe(change.node)));
+  }
+}
+
+// Of a memcpy or memset node.
+CapturedGraph::State::Touched CapturedGraph::State::touched_by(std::size_t node) const noexcept {
+  if (const auto* copy = std::get_if<std::unique_ptr<ForeignMemcpy>>(&nodes[node].parameters)) {
+    // Beyond one row, only the vendor knows how far apart they lie.
+    return {std::max<std::size_t>(1, (*copy)->width_bytes), 1};
+  }
+  const ForeignMemset& set = *std::get<std::unique_ptr<ForeignMemset>>(nodes[node].parameters);
+  const std::size_t row = set.width * set.element_bytes,
+                    pitch = set.height > 1 ? set.pitch * (set.height - 1) : 0;
+  return {std::max<std::size_t>(1, pitch + row), std::max<std::uint32_t>(1, set.element_bytes)};
 }
 
 void CapturedGraph::State::make_change(const Change& change) noexcept {

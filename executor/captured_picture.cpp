@@ -126,12 +126,47 @@ CapturedPicture::PlacedSite read_site(const JsonReader& reader, const JsonReader
   placed.site.node = read_index(reader, reader.member(at, "node"), picture.nodes.size());
   const auto& arguments = picture.nodes[placed.site.node].arguments;
   placed.site.argument = read_index(reader, reader.member(at, "argument"), arguments.size());
-  placed.site.offset =
-      read_index(reader, reader.member(at, "offset"), arguments[placed.site.argument].bytes.size() / 2);
-  placed.site.value = read_address(reader, reader.member(at, "value"));
+  const JsonReader::Value offset = reader.member(at, "offset");
+  placed.site.offset = reader.small(offset);
+  const std::size_t bytes = arguments[placed.site.argument].bytes.size() / 2;
+  if (placed.site.offset % 8 != 0 || bytes < 8 || placed.site.offset > bytes - 8) {
+    reader.fail(offset,
+                fmt::format("expected a multiple of 8, with 8 bytes of the argument's {} behind it, found {}",
+                            bytes, placed.site.offset));
+  }
+  const JsonReader::Value value = reader.member(at, "value");
+  placed.site.value = read_address(reader, value);
   placed.site.is_certain = reader.boolean(reader.member(at, "certain"));
   placed.allocation = read_index(reader, reader.member(at, "allocation"), picture.allocations.size());
+  if (!picture.allocations[placed.allocation].contains(placed.site.value))
+    reader.fail(value, fmt::format("{:#x} is not in allocation {}", placed.site.value, placed.allocation));
   return placed;
+}
+
+// By node.
+std::vector<std::vector<const CapturedPicture::PlacedSite*>> sites_of_nodes(const CapturedPicture& picture) {
+  std::vector<std::vector<const CapturedPicture::PlacedSite*>> sites(picture.nodes.size());
+  for (const CapturedPicture::PlacedSite& placed : picture.sites) sites[placed.site.node].push_back(&placed);
+  return sites;
+}
+
+// One line for a terminal: what would steer it (ASCII's control characters, and those from U+0080 to U+009F)
+// is shown as it is written in C.
+std::string printable(const std::string& text) {
+  std::string shown;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto code = static_cast<unsigned char>(text[i]);
+    const bool is_beyond_ascii = i > 0 && text[i - 1] == '\xc2' && code >= 0x80 && code < 0xa0;
+    if (code == '\n') {
+      shown += ' ';
+    } else if (code < 0x20 || code == 0x7f || is_beyond_ascii) {
+      if (is_beyond_ascii) shown.pop_back();
+      shown += fmt::format("\\x{:02x}", code);
+    } else {
+      shown += text[i];
+    }
+  }
+  return shown;
 }
 
 std::string cut(const std::string& text, std::size_t most) {
@@ -196,16 +231,10 @@ CapturedPicture CapturedGraph::picture() const {
     }
     picture.nodes.push_back(std::move(node));
   }
-  const auto allocation_of = [&](std::uint64_t address) {
-    if (const auto known = state.known.find(address)) return known;
-    const auto range = state.graphs->allocation(address);
-    if (range && range->contains(address)) state.known.add(*range);
-    return range;
-  };
   std::map<std::uint64_t, std::uint32_t> indices;  // by where an allocation begins
   for (std::uint32_t index = 0; index < state.nodes.size(); ++index) {
     state.for_each_word(index, [&](const Site& site) {
-      const auto range = allocation_of(site.value);
+      const auto range = state.allocation_of(site.value);
       if (!range) return;
       const auto [place, is_new] =
           indices.try_emplace(range->begin, static_cast<std::uint32_t>(picture.allocations.size()));
@@ -269,15 +298,15 @@ std::string CapturedPicture::to_json() const {
 }
 
 std::string CapturedPicture::to_dot() const {
+  const auto sites_of = sites_of_nodes(*this);
   std::string text = "digraph captured {\n  node [shape=box, fontname=monospace];\n";
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Node& node = nodes[i];
     std::string label = fmt::format("{}  {}\n", node.info.path, title(node));
     if (node.shape) label += describe_shape(node) + "\n";
-    for (const PlacedSite& placed : sites) {
-      if (placed.site.node != i) continue;
-      label += fmt::format("argument {} byte {}: {}\n", placed.site.argument, placed.site.offset,
-                           describe(*this, placed));
+    for (const PlacedSite* placed : sites_of[i]) {
+      label += fmt::format("argument {} byte {}: {}\n", placed->site.argument, placed->site.offset,
+                           describe(*this, *placed));
     }
     text += fmt::format("  n{} [label=\"{}\"{}];\n", i, dot_text(label),
                         node.info.problem.empty() ? "" : ", style=dashed");
@@ -287,20 +316,24 @@ std::string CapturedPicture::to_dot() const {
 }
 
 std::string CapturedPicture::to_text() const {
+  const auto sites_of = sites_of_nodes(*this);
   std::string text;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Node& node = nodes[i];
     const std::string shape = describe_shape(node);
-    text += fmt::format("{:<6} {:<8} {}{}{}\n", node.info.path, node.info.kind_name, node.info.demangled(),
-                        node.info.name.empty() || shape.empty() ? "" : "  ", shape);
-    if (!node.info.problem.empty()) text += fmt::format("       cannot be changed: {}\n", node.info.problem);
+    text += fmt::format("{:<6} {:<8} {}{}{}\n", printable(node.info.path), printable(node.info.kind_name),
+                        printable(node.info.demangled()), node.info.name.empty() || shape.empty() ? "" : "  ",
+                        shape);
+    if (!node.info.problem.empty()) {
+      text += fmt::format("       cannot be changed: {}\n", printable(node.info.problem));
+    }
     for (std::size_t a = 0; a < node.arguments.size(); ++a) {
       const Argument& argument = node.arguments[a];
       text += fmt::format("       {:>3}  {:>5} bytes  {}\n", a, argument.bytes.size() / 2,
                           cut(argument.bytes, 64));
-      for (const PlacedSite& placed : sites) {
-        if (placed.site.node != i || placed.site.argument != a) continue;
-        text += fmt::format("            byte {}: {}\n", placed.site.offset, describe(*this, placed));
+      for (const PlacedSite* placed : sites_of[i]) {
+        if (placed->site.argument != a) continue;
+        text += fmt::format("            byte {}: {}\n", placed->site.offset, describe(*this, *placed));
       }
     }
   }

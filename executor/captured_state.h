@@ -87,6 +87,14 @@ struct alignas(64) CapturedGraph::State {
     }
   }
 
+  std::optional<AddressRange> allocation_of(std::uint64_t address);  // known, or asked of the driver
+
+  // What a memcpy or memset node reads or writes from its addresses on, and what those are multiples of.
+  struct Touched {
+    std::size_t bytes, alignment;
+  };
+  Touched touched_by(std::size_t node) const noexcept;
+
   // A change to the bytes of an argument that is allowed: check_change throws Error(bad_argument) for others.
   struct Change {
     std::uint32_t node, argument, offset;

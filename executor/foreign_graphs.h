@@ -12,12 +12,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "code_objects.h"
 #include "driver.h"
 #include "rondo/address_range.h"
 
@@ -82,17 +84,6 @@ struct ForeignMemset {
   const char* fixed = nullptr;
 };
 
-// Where the layout of a kernel's arguments comes from when the driver cannot be asked (HIP, CUDA
-// before 12.4): code objects, by the kernel's mangled name.
-class CodeObjects {
- public:
-  virtual ~CodeObjects() = default;
-  // Throws Error(bad_argument) where several have a kernel of this name, with different parameters.
-  virtual std::optional<std::vector<ParameterLayout>> layout(const std::string& kernel) const = 0;
-  // For people: what was there and could not be searched, a sentence with a space in front; "" for none.
-  virtual std::string left_out() const { return ""; }
-};
-
 // Of one device. Calls that read throw Error with the driver's own code; those that update return a Status,
 // allocate nothing on our side and throw nothing. One graph or exec is used by one thread at a time.
 class ForeignGraphs {
@@ -104,6 +95,8 @@ class ForeignGraphs {
   virtual ForeignNodeKind kind(NodeHandle node) = 0;
   virtual GraphHandle child_graph(NodeHandle node) = 0;
 
+  // What has been read of the process's own code, for all graphs of the device.
+  const std::shared_ptr<const LoadedCodeObjects>& loaded_code_objects() const noexcept { return loaded_; }
   // Throws Error(bad_argument) that names the kernel where its layout is not to be had.
   virtual ForeignKernel read_kernel(NodeHandle node, const CodeObjects* code_objects) = 0;
   virtual ForeignMemcpy read_memcpy(NodeHandle node) = 0;
@@ -121,10 +114,11 @@ class ForeignGraphs {
   virtual std::optional<AddressRange> allocation(std::uint64_t address) noexcept = 0;
 
  protected:
-  explicit ForeignGraphs(bool updates_in_scope) noexcept : updates_in_scope_(updates_in_scope) {}
+  explicit ForeignGraphs(bool updates_in_scope) : updates_in_scope_(updates_in_scope) {}
 
  private:
   const bool updates_in_scope_;
+  const std::shared_ptr<const LoadedCodeObjects> loaded_ = std::make_shared<LoadedCodeObjects>();
 };
 
 }  // namespace rondo

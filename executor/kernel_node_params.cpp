@@ -18,8 +18,8 @@ KernelNodeParams& KernelNodeParams::operator=(KernelNodeParams&&) noexcept = def
 KernelNodeParams::~KernelNodeParams() = default;
 
 KernelNodeParams KernelNodeParams::copy(Device& device, void* node, const AdoptOptions& options) {
-  const SearchedCodeObjects code_objects(options.code_object_files);
   ForeignGraphs& graphs = foreign_graphs(device);
+  const SearchedCodeObjects code_objects(options.code_object_files, graphs.loaded_code_objects());
   if (node == nullptr) throw Error(ErrorCode::bad_argument, "the graph node is null");
   const auto handle = static_cast<NodeHandle>(node);
   const ForeignNodeKind kind = graphs.kind(handle);

@@ -26,6 +26,9 @@ constexpr const char* too_many_parameters = "has more than 1,024 parameters and 
 // cuda.h, cuGraphExecMemcpyNodeSetParams and cuGraphExecMemsetNodeSetParams (CUDA 13.0).
 constexpr const char* multidimensional = "copies more than one row, and CUDA updates copies of one row alone";
 constexpr const char* of_arrays = "copies from or to an array, which has no address";
+constexpr const char* no_copy_updates =
+    "takes cuGraphExecMemcpyNodeSetParams, which the driver does not have";
+constexpr const char* no_set_updates = "takes cuGraphExecMemsetNodeSetParams, which the driver does not have";
 
 bool takes_pointers(const ForeignKernel& kernel) noexcept {
   return kernel.is_cooperative || kernel.arguments.size() > most_packed_bytes;
@@ -334,6 +337,8 @@ ForeignMemcpy CudaForeignGraphs::read_memcpy(NodeHandle node) {
     copy.fixed = of_arrays;
   } else if (copy.height > 1 || copy.depth > 1) {
     copy.fixed = multidimensional;
+  } else if (api_.cuGraphExecMemcpyNodeSetParams == nullptr) {
+    copy.fixed = no_copy_updates;
   }
   static_assert(sizeof native_copy <= sizeof copy.native);
   std::memcpy(copy.native.data(), &native_copy, sizeof native_copy);
@@ -354,6 +359,7 @@ ForeignMemset CudaForeignGraphs::read_memset(NodeHandle node) {
   set.value = native_set.value;
   set.element_bytes = native_set.element_bytes;
   set.context = context_;
+  if (api_.cuGraphExecMemsetNodeSetParams == nullptr) set.fixed = no_set_updates;
   return set;
 }
 
@@ -378,9 +384,6 @@ Status CudaForeignGraphs::update(ExecHandle exec, NodeHandle node, const Foreign
 
 Status CudaForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignMemcpy& copy) noexcept {
   if (copy.fixed != nullptr) return refuse(copy.fixed);
-  if (api_.cuGraphExecMemcpyNodeSetParams == nullptr)
-    return {ErrorCode::missing_backend, 0, "",
-            "cuGraphExecMemcpyNodeSetParams, which a driver for CUDA 10.2 or later has"};
   Memcpy3D native_copy;
   std::memcpy(&native_copy, copy.native.data(), sizeof native_copy);
   if (copy.from.is_device) native_copy.from_device = copy.from.address;
@@ -391,9 +394,6 @@ Status CudaForeignGraphs::update(ExecHandle exec, NodeHandle node, const Foreign
 
 Status CudaForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignMemset& set) noexcept {
   if (set.fixed != nullptr) return refuse(set.fixed);
-  if (api_.cuGraphExecMemsetNodeSetParams == nullptr)
-    return {ErrorCode::missing_backend, 0, "",
-            "cuGraphExecMemsetNodeSetParams, which a driver for CUDA 10.2 or later has"};
   const MemsetNodeParameters native_set{set.address,       set.pitch, set.value,
                                         set.element_bytes, set.width, set.height};
   return RONDO_CUDA(api_, cuGraphExecMemsetNodeSetParams, native(exec), native(node), &native_set,

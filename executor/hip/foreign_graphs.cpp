@@ -27,6 +27,8 @@ constexpr const char* too_many_parameters = "has more than 1,024 parameters";
 // hipGraphMemcpyNodeGetParams does not have (ROCm's clr, GraphMemcpyNode1D, ROCm 6.0 to 6.4).
 constexpr const char* untold = "is a copy whose parameters ROCm does not tell";
 constexpr const char* of_arrays = "copies from or to an array, which has no address";
+constexpr const char* no_copy_updates = "takes hipGraphExecMemcpyNodeSetParams, which ROCm has from 4.5 on";
+constexpr const char* no_set_updates = "takes hipGraphExecMemsetNodeSetParams, which ROCm has from 4.5 on";
 
 // A kernel node's parameters, assembled from our own bytes: never `extra` (packed_launch.h).
 class Parameters {
@@ -296,6 +298,7 @@ ForeignMemcpy HipForeignGraphs::read_memcpy(NodeHandle node) {
                      native_copy.from_position);
     copy.to = fold(is_device(kind, CopyKind::host_to_device, native_copy.to.pointer), native_copy.to,
                    native_copy.to_position);
+    if (api_.hipGraphExecMemcpyNodeSetParams == nullptr) copy.fixed = no_copy_updates;
   }
   static_assert(sizeof native_copy <= sizeof copy.native);
   std::memcpy(copy.native.data(), &native_copy, sizeof native_copy);
@@ -317,6 +320,7 @@ ForeignMemset HipForeignGraphs::read_memset(NodeHandle node) {
   set.height = native_set.height;
   set.value = native_set.value;
   set.element_bytes = native_set.element_bytes;
+  if (api_.hipGraphExecMemsetNodeSetParams == nullptr) set.fixed = no_set_updates;
   return set;
 }
 
@@ -328,9 +332,6 @@ Status HipForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignK
 
 Status HipForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignMemcpy& copy) noexcept {
   if (copy.fixed != nullptr) return refuse(copy.fixed);
-  if (api_.hipGraphExecMemcpyNodeSetParams == nullptr)
-    return {ErrorCode::missing_backend, 0, "",
-            "hipGraphExecMemcpyNodeSetParams, which ROCm 4.5 or later has"};
   Memcpy3D native_copy;
   std::memcpy(&native_copy, copy.native.data(), sizeof native_copy);
   if (copy.from.is_device) native_copy.from.pointer = pointer_to(copy.from.address);
@@ -340,9 +341,6 @@ Status HipForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignM
 
 Status HipForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignMemset& set) noexcept {
   if (set.fixed != nullptr) return refuse(set.fixed);
-  if (api_.hipGraphExecMemsetNodeSetParams == nullptr)
-    return {ErrorCode::missing_backend, 0, "",
-            "hipGraphExecMemsetNodeSetParams, which ROCm 4.5 or later has"};
   MemsetNodeParameters native_set{};
   native_set.to = pointer_to(set.address);
   native_set.element_bytes = set.element_bytes;

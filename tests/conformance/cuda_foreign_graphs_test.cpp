@@ -213,6 +213,14 @@ TEST_P(CudaForeignGraphs, AnOlderDriverTakesTheLayoutFromCodeObjectsOrNamesWhatI
                   AllOf(HasSubstr(lowered("store")), HasSubstr("CUDA 12.3"), HasSubstr("12.4 or later")));
     }
   }
+  old.cuGraphExecMemcpyNodeSetParams = nullptr;
+  old.cuGraphExecMemsetNodeSetParams = nullptr;
+  const ForeignMemcpy copy = older->read_memcpy(maker().add_copy(graph, out, out + 32, 8));
+  const ForeignMemset set = older->read_memset(maker().add_fill(graph, out, 1, 4, 1));
+  ASSERT_NE(copy.fixed, nullptr);
+  ASSERT_NE(set.fixed, nullptr);
+  EXPECT_THAT(copy.fixed, HasSubstr("cuGraphExecMemcpyNodeSetParams"));
+  EXPECT_THAT(set.fixed, HasSubstr("cuGraphExecMemsetNodeSetParams"));
   old.cuGraphGetEdges_v2 = nullptr;
   old.driver_version = 12020;
   try {

@@ -117,9 +117,20 @@ TEST_P(HipForeignGraphs, AskingForTheNumbersOfTypesMayFailAndLeavesNothing) {
 TEST_P(HipForeignGraphs, AnOlderRocmIsToldWhatItLacks) {
   hip::Api old = *hip::load_api();
   old.hipGraphGetEdges = nullptr;
+  old.hipGraphExecMemcpyNodeSetParams = nullptr;
+  old.hipGraphExecMemsetNodeSetParams = nullptr;
   old.runtime_version = 40421401;
+  const auto older = hip::make_foreign_graphs(old, 0);
+  const DevicePointer out = memory(64);
+  const GraphHandle graph = make_graph();
+  const ForeignMemcpy copy = older->read_memcpy(maker().add_copy(graph, out, out + 32, 8));
+  const ForeignMemset set = older->read_memset(maker().add_fill(graph, out, 1, 4, 1));
+  ASSERT_NE(copy.fixed, nullptr);
+  ASSERT_NE(set.fixed, nullptr);
+  EXPECT_THAT(copy.fixed, HasSubstr("hipGraphExecMemcpyNodeSetParams"));
+  EXPECT_THAT(set.fixed, HasSubstr("hipGraphExecMemsetNodeSetParams"));
   try {
-    static_cast<void>(hip::make_foreign_graphs(old, 0)->edges(make_graph()));
+    static_cast<void>(older->edges(graph));
     ADD_FAILURE() << "listed";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::missing_backend);

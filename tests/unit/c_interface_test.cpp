@@ -137,6 +137,123 @@ TEST_F(CInterfaceTest, ListsRetargetsAndApplies) {
   rondo_string_free(text);
 }
 
+TEST_F(CInterfaceTest, NodesThatCannotBeChangedAreRefusedByName) {
+  graph_.nodes[0]->kernel.fixed = "belongs to another context";
+  rondo_captured_graph* fixed = nullptr;
+  ASSERT_EQ(rondo_captured_graph_adopt(&device_, graph_.handle(), nullptr, 0, &fixed), 0);
+  const std::int32_t position = 300;
+  std::size_t count = 77;
+  const auto refused = [](int code, const char* node) {
+    EXPECT_EQ(code, 2);
+    EXPECT_THAT(rondo_last_error(), HasSubstr(std::string(node) + " cannot be changed"));
+  };
+  refused(rondo_captured_graph_retarget(fixed, first_memory.begin, first_memory.bytes, second_memory.begin,
+                                        nullptr, &count),
+          "node 0 (kernel \"scale(float*, int)\")");
+  refused(rondo_captured_graph_set_argument(fixed, 0, 1, 0, &position, sizeof position),
+          "node 0 (kernel \"scale(float*, int)\")");
+  refused(rondo_captured_graph_set_argument(fixed, 1, 0, 0, nullptr, 0), "node 1 (host)");
+  EXPECT_EQ(count, 77U);
+  EXPECT_EQ(rondo_captured_graph_apply(fixed, &exec_), 0);
+  EXPECT_TRUE(fake_.graphs().updates.empty());
+  rondo_captured_graph_free(fixed);
+}
+
+// Every pointer that is not said to may be NULL.
+TEST_F(CInterfaceTest, NullsAreRefusedByName) {
+  rondo_kernel_node_params* params = nullptr;
+  rondo_site_map* map = nullptr;
+  ASSERT_EQ(rondo_kernel_node_params_copy(&device_, graph_.nodes[0]->handle(), nullptr, 0, &params), 0);
+  ASSERT_EQ(rondo_site_map_diff(captured_, captured_other_, nullptr, 0, &map), 0);
+  const auto refused = [](const char* says, int code) {
+    EXPECT_EQ(code, 2) << says;
+    EXPECT_THAT(rondo_last_error(), HasSubstr(says));
+  };
+  void* const node = graph_.nodes[0]->handle();
+  const char *name = nullptr, *no_file = nullptr;
+  const void* bytes = nullptr;
+  char* text = nullptr;
+  void* function = nullptr;
+  std::size_t count = 0;
+  std::uint64_t begin = 0;
+  rondo_launch_shape shape{};
+  rondo_captured_node info{};
+  rondo_captured_graph* made = nullptr;
+  rondo_kernel_node_params* copied = nullptr;
+  rondo_site_map* other = nullptr;
+  const rondo_named_buffer nameless{};
+
+  refused("`device`", rondo_kernel_node_params_copy(nullptr, node, nullptr, 0, &copied));
+  refused("node is null", rondo_kernel_node_params_copy(&device_, nullptr, nullptr, 0, &copied));
+  refused("`code_object_files`", rondo_kernel_node_params_copy(&device_, node, nullptr, 1, &copied));
+  refused("`code_object_files[i]`", rondo_kernel_node_params_copy(&device_, node, &no_file, 1, &copied));
+  refused("`params`", rondo_kernel_node_params_copy(&device_, node, nullptr, 0, nullptr));
+  refused("`params`", rondo_kernel_node_params_name(nullptr, &name));
+  refused("`name`", rondo_kernel_node_params_name(params, nullptr));
+  refused("`params`", rondo_kernel_node_params_function(nullptr, &function));
+  refused("`function`", rondo_kernel_node_params_function(params, nullptr));
+  refused("`params`", rondo_kernel_node_params_shape(nullptr, &shape));
+  refused("`shape`", rondo_kernel_node_params_shape(params, nullptr));
+  refused("`params`", rondo_kernel_node_params_argument_count(nullptr, &count));
+  refused("`count`", rondo_kernel_node_params_argument_count(params, nullptr));
+  refused("`params`", rondo_kernel_node_params_argument(nullptr, 0, &bytes, &count));
+  refused("`bytes`", rondo_kernel_node_params_argument(params, 0, nullptr, &count));
+  refused("`size`", rondo_kernel_node_params_argument(params, 0, &bytes, nullptr));
+  refused("`params`", rondo_kernel_node_params_packed(nullptr, &bytes, &count));
+  refused("`bytes`", rondo_kernel_node_params_packed(params, nullptr, &count));
+  refused("`size`", rondo_kernel_node_params_packed(params, &bytes, nullptr));
+
+  refused("`device`", rondo_captured_graph_adopt(nullptr, graph_.handle(), nullptr, 0, &made));
+  refused("graph to adopt is null", rondo_captured_graph_adopt(&device_, nullptr, nullptr, 0, &made));
+  refused("`captured`", rondo_captured_graph_adopt(&device_, graph_.handle(), nullptr, 0, nullptr));
+  refused("`captured`", rondo_captured_graph_node_count(nullptr, &count));
+  refused("`count`", rondo_captured_graph_node_count(captured_, nullptr));
+  refused("`captured`", rondo_captured_graph_node(nullptr, 0, &info));
+  refused("`info`", rondo_captured_graph_node(captured_, 0, nullptr));
+  refused("`captured`", rondo_captured_graph_argument(nullptr, 0, 0, &bytes, &count));
+  refused("`bytes`", rondo_captured_graph_argument(captured_, 0, 0, nullptr, &count));
+  refused("`size`", rondo_captured_graph_argument(captured_, 0, 0, &bytes, nullptr));
+  refused("`captured`", rondo_captured_graph_sites(nullptr, 0, 1, nullptr, 0, &count));
+  refused("`count`", rondo_captured_graph_sites(captured_, 0, 1, nullptr, 0, nullptr));
+  refused("`captured`", rondo_captured_graph_allocation(nullptr, 0, &begin, &count));
+  refused("`begin`", rondo_captured_graph_allocation(captured_, 0, nullptr, &count));
+  refused("`bytes`", rondo_captured_graph_allocation(captured_, 0, &begin, nullptr));
+  refused("`captured`", rondo_captured_graph_forget_allocations(nullptr));
+  refused("`captured`", rondo_captured_graph_retarget(nullptr, 0, 1, 0, nullptr, nullptr));
+  refused("`captured`", rondo_captured_graph_set_argument(nullptr, 0, 0, 0, &count, 1));
+  refused("`bytes`", rondo_captured_graph_set_argument(captured_, 0, 0, 0, nullptr, 1));
+  refused("`captured`", rondo_captured_graph_apply(nullptr, &exec_));
+  refused("exec is null", rondo_captured_graph_apply(captured_, nullptr));
+  refused("`captured`", rondo_captured_graph_reset(nullptr));
+  refused("`captured`", rondo_captured_graph_to_json(nullptr, &text));
+  refused("`text`", rondo_captured_graph_to_json(captured_, nullptr));
+  refused("`captured`", rondo_captured_graph_to_dot(nullptr, &text));
+  refused("`text`", rondo_captured_graph_to_dot(captured_, nullptr));
+
+  refused("`first`", rondo_site_map_diff(nullptr, captured_, nullptr, 0, &other));
+  refused("`second`", rondo_site_map_diff(captured_, nullptr, nullptr, 0, &other));
+  refused("`buffers`", rondo_site_map_diff(captured_, captured_other_, nullptr, 1, &other));
+  refused("`buffers[i].name`", rondo_site_map_diff(captured_, captured_other_, &nameless, 1, &other));
+  refused("`map`", rondo_site_map_diff(captured_, captured_other_, nullptr, 0, nullptr));
+  refused("`json`", rondo_site_map_parse(nullptr, &other));
+  refused("`map`", rondo_site_map_parse("{}", nullptr));
+  refused("`map`", rondo_site_map_to_json(nullptr, &text));
+  refused("`text`", rondo_site_map_to_json(map, nullptr));
+  refused("`map`", rondo_site_map_check(nullptr, captured_));
+  refused("`captured`", rondo_site_map_check(map, nullptr));
+  refused("`map`", rondo_site_map_set_buffer(nullptr, captured_, "x", 0));
+  refused("`captured`", rondo_site_map_set_buffer(map, nullptr, "x", 0));
+  refused("`name`", rondo_site_map_set_buffer(map, captured_, nullptr, 0));
+  refused("`map`", rondo_site_map_set_scalar(nullptr, captured_, "x", &count, 1));
+  refused("`captured`", rondo_site_map_set_scalar(map, nullptr, "x", &count, 1));
+  refused("`name`", rondo_site_map_set_scalar(map, captured_, nullptr, &count, 1));
+  refused("`bytes`", rondo_site_map_set_scalar(map, captured_, "scalar 0", nullptr, 4));
+  for (const void* handle : {static_cast<void*>(other), static_cast<void*>(made), static_cast<void*>(copied)})
+    EXPECT_EQ(handle, nullptr);
+  rondo_kernel_node_params_free(params);
+  rondo_site_map_free(map);
+}
+
 TEST_F(CInterfaceTest, DiffsAndUpdatesByName) {
   const rondo_named_buffer buffer{"kv", first_memory.begin, first_memory.bytes, second_memory.begin,
                                   second_memory.bytes};

@@ -336,6 +336,35 @@ TEST_F(CapturedGraphTest, CopiesAndSetsStayInDeviceMemory) {
   EXPECT_EQ(fake_.graphs().updates[0].to, new_memory.begin);
 }
 
+TEST_F(CapturedGraphTest, CopiesAndSetsStayInDeviceMemoryToTheirLastByte) {
+  graph_.add_copy(old_memory.begin, true, old_memory.begin + 64, true);  // 64 bytes
+  graph_.add_set(old_memory.begin, 0);                                   // 16 elements of 4 bytes
+  FakeNode& rows = graph_.add_set(old_memory.begin, 0);
+  rows.set.height = 3;
+  rows.set.pitch = 256;
+  CapturedGraph captured = adopt();
+  const std::uint64_t end = new_memory.begin + new_memory.bytes;
+  const auto set = [&](std::size_t node, std::size_t argument, std::uint64_t address) {
+    captured.set_argument(node, argument, bytes_of_value(address));
+  };
+  for (const std::size_t argument : {0U, 1U}) {
+    set(0, argument, end - 64);
+    EXPECT_THAT(refusal([&] { set(0, argument, end - 63); }),
+                AllOf(HasSubstr("64 bytes"), HasSubstr("node 0"), HasSubstr("no device memory")));
+  }
+  set(1, 0, end - 64);
+  EXPECT_THAT(refusal([&] { set(1, 0, end - 60); }), HasSubstr("no device memory"));
+  EXPECT_THAT(refusal([&] { set(1, 0, new_memory.begin + 2); }),
+              AllOf(HasSubstr("no multiple of 4"), HasSubstr("node 1")));
+  set(2, 0, end - 2 * 256 - 64);
+  EXPECT_THAT(refusal([&] { set(2, 0, end - 2 * 256 - 60); }), HasSubstr("576 bytes"));
+  EXPECT_THAT(refusal([&] { set(0, 0, UINT64_MAX - 8); }), HasSubstr("no device memory"));
+  EXPECT_EQ(word(captured, 0, 0), end - 64);
+  // Memory that was mapped in parts.
+  fake_.graphs().allocations.push_back({end, 0x1000});
+  set(0, 1, end - 32);
+}
+
 TEST_F(CapturedGraphTest, ArgumentsOfTheWrongSizeAndPlaceAreRefused) {
   add_pointer_kernel(old_memory.begin);
   CapturedGraph captured = adopt();
@@ -409,6 +438,20 @@ TEST_F(CapturedGraphTest, TextIsEscapedAndReadBack) {
                                     HasSubstr("cannot be changed"), HasSubstr("cooperative cluster 2×1×1")));
 }
 
+TEST_F(CapturedGraphTest, ATableSteersNoTerminal) {
+  const CapturedPicture picture =
+      CapturedPicture::parse(R"({"rondo_captured_graph": 1, "device": "", "nodes": [
+    {"path": "\u001b[2J", "kind": "\u007f", "name": "é\u009b\r1", "problem": "one\ntwo\t\u0000", "arguments": []}],
+    "edges": [], "allocations": [], "sites": []})",
+                             "graph.json");
+  const std::string text = picture.to_text();
+  EXPECT_THAT(text, AllOf(HasSubstr("\\x1b[2J"), HasSubstr("\\x7f"), HasSubstr("é\\x9b\\x0d1"),
+                          HasSubstr("one two\\x09\\x00")));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+  for (const char c : text + picture.to_dot())
+    EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20);
+}
+
 TEST_F(CapturedGraphTest, HostilePicturesAreRefusedWithTheirPlace) {
   const auto refused = [](const std::string& json) {
     return refusal([&] { CapturedPicture::parse(json, "graph.json"); });
@@ -418,7 +461,7 @@ TEST_F(CapturedGraphTest, HostilePicturesAreRefusedWithTheirPlace) {
   EXPECT_THAT(refused(R"({"rondo_captured_graph": 2})"), HasSubstr("version 1"));
   EXPECT_THAT(refused(R"({"rondo_captured_graph": 1, "nods": []})"), HasSubstr("Did you mean \"nodes\"?"));
   const std::string head = R"({"rondo_captured_graph": 1, "device": "cuda:0", "nodes": [
-    {"path": "0", "kind": "kernel", "arguments": [{"offset": 0, "bytes": "00"}]}], )";
+    {"path": "0", "kind": "kernel", "arguments": [{"offset": 0, "bytes": "0000000000000000"}]}], )";
   EXPECT_THAT(refused(head + R"("edges": [[0, 1]], "allocations": [], "sites": []})"),
               HasSubstr("[/edges/0/1]"));
   EXPECT_THAT(refused(head + R"("edges": [[0]], "allocations": [], "sites": []})"), HasSubstr("[/edges/0]"));
@@ -427,6 +470,12 @@ TEST_F(CapturedGraphTest, HostilePicturesAreRefusedWithTheirPlace) {
   EXPECT_THAT(refused(head + R"("edges": [], "allocations": [{"begin": "0x7", "bytes": 1}], "sites":
     [{"node": 0, "argument": 0, "offset": 1, "value": "0x7", "certain": true, "allocation": 0}]})"),
               HasSubstr("[/sites/0/offset]"));
+  const std::string site = head + R"("edges": [], "allocations": [{"begin": "0x70", "bytes": 16}], "sites":
+    [{"node": 0, "argument": 0, "certain": true, "allocation": 0, )";
+  EXPECT_THAT(refused(site + R"("offset": 0, "value": "0x80"}]})"),
+              AllOf(HasSubstr("[/sites/0/value]"), HasSubstr("not in allocation 0")));
+  EXPECT_THAT(refused(site + R"("offset": 8, "value": "0x70"}]})"), HasSubstr("[/sites/0/offset]"));
+  EXPECT_THAT(refused(site + R"("offset": 4294967296, "value": "0x70"}]})"), HasSubstr("[/sites/0/offset]"));
   EXPECT_THAT(refused(R"({"rondo_captured_graph": 1, "device": "", "nodes":
     [{"path": "0", "kind": "kernel", "arguments": [{"offset": 0, "bytes": "0"}]}]})"),
               HasSubstr("[/nodes/0/arguments/0/bytes]"));

@@ -2,9 +2,11 @@
 // them.
 #include "code_objects.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstring>
@@ -15,6 +17,7 @@
 #include "compiler.h"
 #include "cubin.h"
 #include "fat_binary.h"
+#include "gpu_code_section.h"
 #include "rondo/error.h"
 
 namespace rondo {
@@ -271,43 +274,52 @@ TEST(CodeObjects, ThatAreCompressedAreSaidToBeLeftOut) {
                                         HasSubstr("a compressed cubin in libkernels.so")));
 }
 
-// As nvcc leaves it in a program: a fat binary with one cubin.
-struct InThisProcess {
-  std::uint32_t magic = 0xba55ed50;
-  std::uint16_t version = 1, header_bytes = 16;
-  std::uint64_t bytes = sizeof(InThisProcess) - 16;
-  std::uint16_t kind = 2, unknown = 0x101;
-  std::uint32_t entry_header_bytes = 64;
-  std::uint64_t entry_bytes = sizeof(InThisProcess) - 16 - 64;
-  std::uint64_t more[6] = {};
-  Elf64_Ehdr header = {{0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB},
-                       2,
-                       190,
-                       1,
-                       0,
-                       0,
-                       sizeof(Elf64_Ehdr),
-                       0,
-                       sizeof(Elf64_Ehdr),
-                       0,
-                       0,
-                       sizeof(Elf64_Shdr),
-                       3,
-                       1};
-  Elf64_Shdr none = {};
-  Elf64_Shdr names_header = {0,  SHT_STRTAB, 0, 0, sizeof(Elf64_Ehdr) + 3 * sizeof(Elf64_Shdr),
-                             48, 0,          0, 1, 0};
-  Elf64_Shdr info_header = {
-      1, SHT_PROGBITS, 0, 0, sizeof(Elf64_Ehdr) + 3 * sizeof(Elf64_Shdr) + 48, 32, 0, 0, 1, 0};
-  char names[48] = "\0.nv.info.kernel_in_this_process";
-  std::uint32_t info[8] = {0x000c1704, 0, 0x00080001, 4 << 18, 0x000c1704, 0, 0, 8 << 18};
-};
-[[gnu::section(".nv_fatbin"), gnu::used]] const InThisProcess in_this_process{};
+[[gnu::section(".nv_fatbin"), gnu::used]] constinit const GpuCodeSection in_this_process =
+    gpu_code_section("kernel_in_this_process");
 
 TEST(CodeObjects, OfTheProcessAreSearched) {
   const SearchedCodeObjects objects;
   EXPECT_THAT(pairs_of(objects.layout("kernel_in_this_process")), ElementsAre(Pair(0, 8), Pair(8, 4)));
   EXPECT_EQ(objects.layout("no such kernel"), std::nullopt);
+}
+
+// A library that goes, and comes again with other code under the same name.
+TEST(CodeObjects, OfTheProcessAreReadOnceUntilTheyChange) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("rondo_code_objects_" + std::to_string(getpid()) + ".so");
+  Bytes content(std::filesystem::file_size(GPU_CODE_PLUGIN));
+  std::ifstream(GPU_CODE_PLUGIN, std::ios::binary)
+      .read(reinterpret_cast<char*>(content.data()), static_cast<std::streamsize>(content.size()));
+  const auto load = [&] {
+    std::filesystem::remove(file);  // what is loaded keeps its own
+    std::ofstream(file, std::ios::binary)
+        .write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
+    void* const handle = dlopen(file.c_str(), RTLD_NOW);
+    EXPECT_NE(handle, nullptr) << dlerror();
+    return handle;
+  };
+  const auto loaded = std::make_shared<LoadedCodeObjects>();
+  const auto layout = [&] { return SearchedCodeObjects({}, loaded).layout("kernel_in_a_plugin"); };
+  EXPECT_EQ(layout(), std::nullopt);
+  void* const first = load();
+  EXPECT_THAT(pairs_of(layout()), ElementsAre(Pair(0, 8), Pair(8, 4)));
+  std::filesystem::remove(file);
+  EXPECT_THAT(pairs_of(layout()), ElementsAre(Pair(0, 8), Pair(8, 4)));  // from memory
+  EXPECT_EQ(SearchedCodeObjects().layout("kernel_in_a_plugin"), std::nullopt);
+  dlclose(first);
+  EXPECT_EQ(layout(), std::nullopt);
+
+  constexpr std::uint32_t four_bytes = 4 << 18, two_bytes = 2 << 18;
+  const GpuCodeSection section = gpu_code_section("kernel_in_a_plugin");
+  const auto* const bytes = reinterpret_cast<const std::byte*>(&section);
+  const auto at = std::search(content.begin(), content.end(), bytes, bytes + sizeof section);
+  ASSERT_NE(at, content.end());
+  ASSERT_EQ(section.info[3], four_bytes);
+  std::memcpy(&*at + offsetof(GpuCodeSection, info) + 3 * sizeof two_bytes, &two_bytes, sizeof two_bytes);
+  void* const second = load();
+  EXPECT_THAT(pairs_of(layout()), ElementsAre(Pair(0, 8), Pair(8, 2)));
+  dlclose(second);
+  std::filesystem::remove(file);
 }
 
 TEST(CodeObjects, ThatContradictThemselvesAreDamaged) {

@@ -100,7 +100,7 @@ class FakeForeignGraphs final : public ForeignGraphs {
   std::size_t allocation_queries = 0;
   int open_scopes = 0;
 
-  explicit FakeForeignGraphs(bool updates_in_scope) noexcept : ForeignGraphs(updates_in_scope) {}
+  explicit FakeForeignGraphs(bool updates_in_scope) : ForeignGraphs(updates_in_scope) {}
 
   static FakeNode& fake(NodeHandle node) { return *reinterpret_cast<FakeNode*>(node); }
 

@@ -188,6 +188,23 @@ TEST_F(SiteMapTest, UnknownNamesWrongSizesAndBasesAreRefused) {
   EXPECT_EQ(value<std::int32_t>(of_other, 0, 2), 17);
 }
 
+TEST_F(SiteMapTest, NodesThatCannotBeChangedAreRefusedByNameBeforeAnythingHasChanged) {
+  const SiteMap map = diff(first_, second_);
+  first_.graph.nodes[2]->kernel.fixed = "belongs to another context";
+  first_.graph.nodes[3]->copy.fixed = "copies more than one row";
+  CapturedGraph graph = adopt(first_);
+  for (const auto& [name, node] : {std::pair{"kv", "node 3"}, {"allocation 0", "node 2"}}) {
+    EXPECT_THAT(refusal([&] { map.set_buffer(graph, name, kv_second.begin); }),
+                AllOf(HasSubstr(node), HasSubstr("cannot be changed")));
+  }
+  EXPECT_THAT(refusal([&] { map.set_scalar(graph, "scalar 0", bytes_of_value(std::int32_t{300})); }),
+              AllOf(HasSubstr("node 2"), HasSubstr("another context")));
+  EXPECT_THAT(refusal([&] { graph.retarget(kv_first, kv_second.begin, &map); }), HasSubstr("node 3"));
+  int exec = 0;
+  EXPECT_TRUE(graph.apply(&exec).ok());
+  EXPECT_THAT(fake_.graphs().updates, IsEmpty());
+}
+
 TEST_F(SiteMapTest, BuffersHaveNamesOfTheirOwn) {
   buffers_ = {{"", kv_first, kv_second}};
   EXPECT_THAT(refusal([&] { diff(first_, second_); }), HasSubstr("no name"));
