@@ -248,7 +248,7 @@ Placement best_placement(Temporaries& temporaries, std::size_t peak) {
                             ByStart{.avoid = false, .grow = false, .smallest_gap = true}}) {
     if (!is_perfect()) best = std::min(best, place_by_start(temporaries, way));
   }
-  if (!is_perfect() && temporaries.items().size() <= most_compared)
+  if (best.bytes > peak && temporaries.items().size() <= most_compared)
     best = std::min(best, place_by_size(temporaries));
   return best;
 }

@@ -135,6 +135,7 @@ void match_signatures(Plan& plan, const Schedule& schedule, std::span<const rtc:
                       std::size_t max_argument_bytes) {
   Complaints complaints(schedule);
   const Matcher matcher(plan);
+  std::vector<std::vector<std::size_t>> offsets_of_kernel(plan.kernels.size());
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     PlanNode& node = plan.nodes[i];
     if (node.is_builtin) continue;
@@ -150,8 +151,9 @@ void match_signatures(Plan& plan, const Schedule& schedule, std::span<const rtc:
            .hint = fmt::format("It takes: {}.", fmt::join(parameters, ", "))});
       continue;
     }
-    const std::vector<std::size_t> offsets = entry.offsets();
-    node.argument_bytes = entry.argument_bytes();
+    std::vector<std::size_t>& offsets = offsets_of_kernel[node.kernel];
+    if (offsets.empty()) offsets = entry.offsets();
+    node.argument_bytes = offsets.empty() ? 0 : offsets.back() + entry.parameters.back().size;
     if (node.argument_bytes > max_argument_bytes) {
       complaints.add({.place = plan.place(schedule, i),
                       .message = fmt::format("the arguments of {} take {} bytes; this device has {}",

@@ -164,9 +164,9 @@ void ScheduleParser::check_argument_text(const std::string& text, const std::str
   }
   if (!has_braces) return reader_.check_expression_text(text, pointer, 0, Use::steps_or_float);
   if (!reader_.check_template(text, pointer) || !is_name_alone(text)) return;
+  if (symbols.buffers().may_have(text)) return;
   const std::vector<std::string> numbers = symbols.numbers();
-  const bool known = symbols.buffers().may_have(text) ||
-                     std::any_of(numbers.begin(), numbers.end(),
+  const bool known = std::any_of(numbers.begin(), numbers.end(),
                                  [&](const std::string& name) { return may_be_same_name(text, name); });
   if (!known && text.find_first_not_of("{", 0) != std::string::npos) {
     reader_.report(pointer, fmt::format("unknown name \"{}\": neither buffer nor param.{}", text,

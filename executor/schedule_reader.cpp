@@ -68,9 +68,10 @@ const JsonObject* ScheduleReader::object(const Node& node, const ScheduleKeys& k
     expected(node, fmt::format("an object ({})", keys.title));
     return nullptr;
   }
-  const std::vector<std::string> known = keys.names();
   for (const auto& [key, value] : *object) {
-    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const auto is_same = [&key = key](const ScheduleKey& known) { return known.name == key; };
+    if (std::any_of(keys.keys.begin(), keys.keys.end(), is_same)) continue;
+    const std::vector<std::string> known = keys.names();
     report(child_pointer(node.pointer, key),
            fmt::format("unknown key \"{}\" in {}.{}", key, keys.title, suggest(key, known)),
            fmt::format("Known here: {}.", fmt::join(known, ", ")), 0, JsonPart::key);
