@@ -45,6 +45,13 @@ bool is_wide(const PlanArgument& from, const PlanArgument& to, const DataTypeInf
 
 }  // namespace
 
+rtc::CompileRequest builtin_unit() {
+  rtc::CompileRequest unit;
+  unit.file = "builtin.cu";
+  unit.source = std::string(builtin_source);
+  return unit;
+}
+
 std::string make_copy(PlanNode& node, const DeviceProperties& device, const DataTypeInfo& type,
                       PlanArgument from, PlanArgument to, const Value& count) {
   const bool wide = is_wide(from, to, type, count);

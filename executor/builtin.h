@@ -10,6 +10,7 @@
 namespace rondo {
 
 extern const std::string_view builtin_source;  // executor/builtin.cu
+rtc::CompileRequest builtin_unit();            // with no entry and for no architecture yet
 
 // Each fills in a node's shape and arguments, offsets in the packed buffer included, and gives the entry of
 // its kernel in builtin_source.

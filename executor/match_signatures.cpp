@@ -40,6 +40,8 @@ class Matcher {
     const bool is_pointer = argument.kind == Kind::buffer || argument.kind == Kind::slot;
     if (parameter.kind == rtc::ParameterKind::structure)
       return "a struct by value, which a schedule cannot pass in version 1";
+    if (!is_pointer && argument.named_step && parameter.kind == rtc::ParameterKind::pointer)
+      return match_slot(argument, parameter);
     if (is_pointer != (parameter.kind == rtc::ParameterKind::pointer)) return expected(argument, parameter);
     if (is_pointer) return match_pointer(argument, parameter);
     if (!parameter.type) return expected(argument, parameter);
@@ -48,6 +50,23 @@ class Matcher {
   }
 
  private:
+  // A step param by its name, where the kernel takes a pointer: that is its slot.
+  std::string match_slot(PlanArgument& argument, const rtc::Parameter& parameter) const {
+    const PlanParam& param = plan_.params[*argument.named_step];
+    if (parameter.type != param.info.type) return expected(argument, parameter);
+    if (param.update == UpdateWay::node) {
+      return fmt::format(
+          "\"{}\" is declared with \"update\": \"node\", and the kernel takes a pointer to it; it would have "
+          "to "
+          "take {} by value",
+          param.info.name, name(param.info.type));
+    }
+    argument.kind = PlanArgument::Kind::slot;
+    argument.param = *argument.named_step;
+    argument.value = Value::of(0);
+    return match_pointer(argument, parameter);
+  }
+
   std::string match_pointer(PlanArgument& argument, const rtc::Parameter& parameter) const {
     argument.type = DataType::u64;
     const bool is_slot = argument.kind == PlanArgument::Kind::slot;
@@ -99,6 +118,10 @@ class Matcher {
 
   std::string given(const PlanArgument& argument) const {
     using Kind = PlanArgument::Kind;
+    if (argument.named_step && argument.kind == Kind::integer) {
+      const ParamInfo& param = plan_.params[*argument.named_step].info;
+      return fmt::format("the param \"{}\" of type {}", param.name, name(param.type));
+    }
     switch (argument.kind) {
       case Kind::integer:
         return argument.value.is_fixed()

@@ -72,10 +72,7 @@ class KernelTable {
     if (const auto found = used_.find("rondo:" + entry); found != used_.end()) return found->second;
     if (!builtin_unit_) {
       builtin_unit_ = static_cast<std::uint32_t>(plan_.units.size());
-      rtc::CompileRequest unit;
-      unit.file = "builtin.cu";
-      unit.source = std::string(builtin_source);
-      plan_.units.push_back(std::move(unit));
+      plan_.units.push_back(builtin_unit());
     }
     const auto index = static_cast<std::uint32_t>(plan_.kernels.size());
     plan_.kernels.push_back({.name = entry,
@@ -172,7 +169,6 @@ class Unroller {
     complaints_.throw_if_any();
     unroll(schedule_.ops);
     complaints_.throw_if_any();
-    if (plan_.slots > 0) add_publish();
   }
 
  private:
@@ -294,10 +290,13 @@ class Unroller {
       throw Complaint{.pointer = pointer,
                       .message = fmt::format("a slot holds a step param, and \"{}\" is none", name)};
     }
+    if (plan_.params[*index].update == UpdateWay::node) {
+      throw Complaint{
+          .pointer = pointer,
+          .message = fmt::format("a slot of \"{}\", which is declared with \"update\": \"node\"", name)};
+    }
     argument.kind = PlanArgument::Kind::slot;
     argument.param = *index;
-    std::optional<std::uint32_t>& slot = plan_.params[*index].slot;
-    if (!slot) slot = plan_.slots++;
   }
 
   void set_number(PlanArgument& argument, const NumberArgument& number) {
@@ -316,9 +315,13 @@ class Unroller {
     if (const std::uint32_t* param = scope_.float_param(plain)) {
       argument.kind = PlanArgument::Kind::float_param;
       argument.param = *param;
+      if (plan_.params[*param].info.is_step) argument.named_step = *param;
       return;
     }
     argument.value = scope_.value(text);
+    // A loop variable of the name would have made the value fixed.
+    const std::uint32_t* param = argument.value.is_fixed() ? nullptr : scope_.param(plain);
+    if (param != nullptr) argument.named_step = *param;
   }
 
   void set_buffer(PlanArgument& argument, const BufferReference& reference, const std::string& pointer) {
@@ -485,19 +488,6 @@ class Unroller {
           .message = fmt::format("{} is beyond what {} holds", value.literal, name(buffer.info.type))};
     }
     return value;
-  }
-
-  void add_publish() {
-    PlanNode node;
-    node.kernel = kernels_.use_builtin(make_publish(node, plan_));
-    node.label = "publish slots";
-    if (node.argument_bytes > device_.max_argument_bytes) {
-      throw Error(ErrorCode::bad_schedule,
-                  fmt::format("{} slots take {} bytes of kernel arguments; this device has {}", plan_.slots,
-                              node.argument_bytes, device_.max_argument_bytes));
-    }
-    // The root: what comes first in program order comes first in the graph.
-    plan_.nodes.insert(plan_.nodes.begin(), std::move(node));
   }
 
   Plan& plan_;

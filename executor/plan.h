@@ -1,8 +1,9 @@
 // Schedule + constants + weights' metadata + device → the list of nodes, with every name resolved.
 //
 // Repeats are unrolled, `when` is decided, families are expanded. What is left open is what only the compiled
-// kernels know: the arguments' types and offsets (signature.h), and with the constness of the pointers the
-// dependencies (dependencies.h) and where temporaries lie (arena.h).
+// kernels know: the arguments' types and offsets and which of them are slots (match_signatures.h, slots.h),
+// and with the constness of the pointers the dependencies (dependencies.h) and where temporaries lie
+// (arena.h).
 #pragma once
 
 #include <array>
@@ -48,8 +49,9 @@ struct Value {
 };
 
 struct PlanParam {
-  ParamInfo info;                     // with the initial value in it
-  std::optional<std::uint32_t> slot;  // its place among the slots, where an op reads it that way
+  ParamInfo info;                        // with the initial value in it
+  UpdateWay update = UpdateWay::chosen;  // as the schedule asks
+  std::optional<std::uint32_t> slot;     // its place among the slots, where an op reads it that way (slots.h)
   std::string pointer;
 };
 
@@ -81,8 +83,9 @@ struct PlanArgument {
   Access access = Access::by_signature;
   DataType type = DataType::u64;  // as it is packed; set from the signature (pointers: u64)
   std::uint32_t param = 0, buffer = 0;
-  std::size_t offset = 0;  // in the packed buffer; set from the signature
-  bool writes = true;      // pointers: the pointee is not const; set from the signature
+  std::optional<std::uint32_t> named_step;  // integer, float_param: the step param that stands here by itself
+  std::size_t offset = 0;                   // in the packed buffer; set from the signature
+  bool writes = true;                       // pointers: the pointee is not const; set from the signature
   Value value;
   std::optional<Value> extent;
   double literal = 0;

@@ -101,6 +101,7 @@ class ParamResolver {
     param.info.name = declaration.name;
     param.info.type = declaration.type;
     param.info.is_step = declaration.is_step;
+    param.update = declaration.update;
     const Number number = number_of(declaration);
     if (info(declaration.type).is_float) {
       param.info.real = std::holds_alternative<double>(number)

@@ -52,10 +52,14 @@ struct TensorSource {              // {"tensor": "output.weight"}: is it there; 
   std::string tensor;
   std::optional<std::size_t> dimension;
 };
+// How a new value of a step param reaches the kernels. chosen: as each kernel's signature asks for it. node: by rewriting the nodes
+// that have it. slot: from device memory, where one small node writes it.
+enum class UpdateWay : std::uint8_t { chosen, node, slot };
 struct ParamDeclaration {
   std::string name;
   DataType type = DataType::i32;
   bool is_step = false;
+  UpdateWay update = UpdateWay::chosen;  // "update": step params only
   std::variant<PlacedNumber, MetadataSource, TensorSource> value;  // of a step param: always a PlacedNumber, its initial value
   std::optional<PlacedExpression> smallest, largest;               // "min", "max": integer params only; inclusive
   std::string pointer;

@@ -18,8 +18,8 @@ constexpr ScheduleKey schedule_entries[] = {
     {"rondo", required},       {"name", required},    {"$schema", optional},
     {"description", optional}, {"params", optional},  {"require", optional},
     {"buffers", optional},     {"kernels", optional}, {"ops", required}};
-constexpr ScheduleKey param_entries[] = {
-    {"type", required}, {"constant", optional}, {"step", optional}, {"min", optional}, {"max", optional}};
+constexpr ScheduleKey param_entries[] = {{"type", required}, {"constant", optional}, {"step", optional},
+                                         {"min", optional},  {"max", optional},      {"update", optional}};
 constexpr ScheduleKey metadata_entries[] = {{"metadata", required}, {"default", optional}, {"is", optional}};
 constexpr ScheduleKey tensor_entries[] = {{"tensor", required}, {"dimension", optional}};
 constexpr ScheduleKey requirement_entries[] = {{"that", required}, {"else", required}};

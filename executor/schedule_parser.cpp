@@ -119,6 +119,7 @@ void ScheduleParser::param(const std::string& name, const Node& node) {
     param.type = *type;
     param_value(*object, param);
     param_range(*object, param);
+    param_update(*object, param);
     check_literals(param);
   }
   schedule_.params.push_back(std::move(param));
@@ -156,6 +157,20 @@ void ScheduleParser::param_value(const JsonObject& object, ParamDeclaration& par
     if (auto value = metadata_source(node, param.type)) param.value = std::move(*value);
   } else if (auto value = tensor_source(node, param.type)) {
     param.value = std::move(*value);
+  }
+}
+
+void ScheduleParser::param_update(const JsonObject& object, ParamDeclaration& param) {
+  const auto node = Reader::member(object, param.pointer, "update");
+  if (!node) return;
+  const std::string* text = node->value->get<std::string>();
+  if (text == nullptr || (*text != "node" && *text != "slot")) {
+    reader_.expected(*node, "\"node\" or \"slot\"", "Without \"update\", each kernel's signature decides.");
+  } else if (!param.is_step) {
+    reader_.report(node->pointer, fmt::format("\"{}\" is a constant, which is never updated", param.name),
+                   "\"update\" is for step params.");
+  } else {
+    param.update = *text == "node" ? UpdateWay::node : UpdateWay::slot;
   }
 }
 

@@ -14,6 +14,7 @@ class ScheduleParser {
   void head(const JsonObject& root);
   void param(const std::string& name, const Node& node);
   void param_value(const JsonObject& object, ParamDeclaration& param);
+  void param_update(const JsonObject& object, ParamDeclaration& param);
   void param_range(const JsonObject& object, ParamDeclaration& param);
   void check_literals(const ParamDeclaration& param);
   std::optional<MetadataSource> metadata_source(const Node& node, DataType type);

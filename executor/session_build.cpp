@@ -10,6 +10,7 @@
 #include "match_signatures.h"
 #include "scope.h"
 #include "session_state.h"
+#include "slots.h"
 
 namespace rondo {
 namespace {
@@ -20,8 +21,9 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-std::vector<rtc::Binary> compile(const Plan& plan, const Schedule& schedule, Device& device,
-                                 const SessionOptions& options) {
+// Some of the plan's units.
+std::vector<rtc::Binary> compile(const Plan& plan, std::span<const rtc::CompileRequest> units,
+                                 const Schedule& schedule, Device& device, const SessionOptions& options) {
   std::optional<rtc::BinaryCache> cache;
   if (options.use_cache) cache.emplace(options.cache_directory);
   const unsigned threads = options.compile_threads != 0 ? options.compile_threads
@@ -30,8 +32,7 @@ std::vector<rtc::Binary> compile(const Plan& plan, const Schedule& schedule, Dev
     if (options.progress) options.progress("compiling kernels", done, total);
   };
   try {
-    auto binaries =
-        rtc::compile_all(device.compiler(), cache ? &*cache : nullptr, plan.units, threads, progress);
+    auto binaries = rtc::compile_all(device.compiler(), cache ? &*cache : nullptr, units, threads, progress);
     if (const std::string problem = cache ? cache->problem() : ""; !problem.empty() && options.notice)
       options.notice(problem);
     return binaries;
@@ -68,9 +69,13 @@ Prepared prepare(Schedule schedule, Device& device, const SessionOptions& option
   const Clock::time_point start = Clock::now();
   Plan plan = make_plan(schedule, device.properties(), options);
   const double plan_ms = milliseconds_since(start);
-  std::vector<rtc::Binary> binaries = compile(plan, schedule, device, options);
-  const double compile_ms = milliseconds_since(start) - plan_ms;
+  std::vector<rtc::Binary> binaries = compile(plan, plan.units, schedule, device, options);
   match_signatures(plan, schedule, binaries, device.properties().max_argument_bytes);
+  if (add_slots(plan, schedule, device.properties())) {
+    const std::span publish = std::span(plan.units).last(1);
+    binaries.push_back(std::move(compile(plan, publish, schedule, device, options).front()));
+  }
+  const double compile_ms = milliseconds_since(start) - plan_ms;
   check_temporaries(plan, schedule);
   Arena arena = options.separate_buffers ? without_arena(plan) : place_temporaries(plan);
   std::vector<ReuseWait> reuse_waits = find_dependencies(plan, arena);

@@ -174,6 +174,54 @@ TEST_P(QueuedLaunches, KeepTheirOwnSlots) {
   run(R"j({"kernel": "record_at", "grid": [1], "block": [1], "args": ["out", "sum", {"slot": "pos"}]})j");
 }
 
+// Where the kernel takes a pointer, the param's name alone means its slot.
+TEST_P(QueuedLaunches, KeepTheirOwnSlotsThatTheKernelAsksFor) {
+  run(R"j({"kernel": "record_at", "grid": [1], "block": [1], "args": ["out", "sum", "pos"]})j");
+}
+
+// By node updates and by slots, of every type that a kernel reads: the same results.
+TEST_P(SessionConformance, BothWaysOfUpdatingGiveTheSame) {
+  const auto text = [](const char* update, const char* star) {
+    std::string code =
+        "extern \\\"C\\\" __global__ void mix(double* out, const signed char@ a, const unsigned short@ b, "
+        "const int@ c, const long "
+        "long@ d, const float@ e, const double@ f, const bool@ g) { *out = *out * 0.5 + #a + 2.0 * #b + 3.0 "
+        "* #c + "
+        "4.0 * #d + 5.0 * #e + 6.0 * #f + 7.0 * #g; }";
+    for (std::size_t at; (at = code.find('@')) != std::string::npos;) code.replace(at, 1, star);
+    for (std::size_t at; (at = code.find('#')) != std::string::npos;) code.replace(at, 1, star);
+    std::string params, args;
+    const char* const types[] = {"i8", "u16", "i32", "i64", "f32", "f64", "bool"};
+    for (std::size_t i = 0; i < std::size(types); ++i) {
+      const std::string name(1, static_cast<char>('a' + i));
+      params += (i == 0 ? "\"" : ", \"") + name + R"(": {"type": ")" + types[i] +
+                R"(", "step": 1, "update": ")" + update + "\"}";
+      args += ", \"" + name + "\"";
+    }
+    return R"({"rondo": 1, "name": "mix", "params": {)" + params +
+           R"(}, "buffers": {"out": {"type": "f64", "shape": [1], "role": "state", "fill": 0}}, "kernels": {"mix": {"entry": "mix", "code": ")" +
+           code + R"("}}, "ops": [)" + R"({"kernel": "mix", "grid": [1], "block": [1], "args": ["out")" +
+           args + R"(]}, {"kernel": "mix", "grid": [1], "block": [1], "args": ["out")" + args + "]}]}";
+  };
+  Session by_node = make(text("node", "")), by_slot = make(text("slot", "*"));
+  std::mt19937 random(3);
+  for (int step = 0; step < 20; ++step) {
+    for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) {
+      if (random() % 2 == 0) continue;
+      const auto value = static_cast<std::int64_t>(*name == 'g' ? random() % 2 : random() % 100);
+      ASSERT_TRUE(by_node.set(by_node.param(name), value).ok());
+      ASSERT_TRUE(by_slot.set(by_slot.param(name), value).ok());
+    }
+    launch(by_node);
+    launch(by_slot);
+    ASSERT_EQ(read<double>(by_node, "out"), read<double>(by_slot, "out")) << "step " << step;
+  }
+  if (by_slot.mode() == Mode::graph) {
+    EXPECT_EQ(by_slot.summary().nodes, 3u);
+    EXPECT_LE(by_slot.counters().node_updates, 20u);
+  }
+}
+
 // What a step leaves depends on all steps before it, so that one that is lost, doubled, out of order or run
 // with another's arguments shows in the end. `rounds` may be 0, which disables its op.
 constexpr const char* chain_schedule = R"j({
