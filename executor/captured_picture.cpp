@@ -9,6 +9,7 @@
 
 #include "captured_state.h"
 #include "json_reader.h"
+#include "printable.h"
 #include "rondo/device.h"
 
 namespace rondo {
@@ -79,7 +80,7 @@ std::uint64_t read_address(const JsonReader& reader, const JsonReader::Value& at
 
 std::uint32_t read_index(const JsonReader& reader, const JsonReader::Value& at, std::size_t count) {
   const std::uint32_t index = reader.small(at);
-  if (index >= count) reader.fail(at, fmt::format("{} is out of range: there are {}", index, count));
+  if (index >= count) reader.fail(at, fmt::format("{} is out of range: there are {} of them", index, count));
   return index;
 }
 
@@ -150,23 +151,9 @@ std::vector<std::vector<const CapturedPicture::PlacedSite*>> sites_of_nodes(cons
   return sites;
 }
 
-// One line for a terminal: what would steer it (ASCII's control characters, and those from U+0080 to U+009F)
-// is shown as it is written in C.
-std::string printable(const std::string& text) {
-  std::string shown;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto code = static_cast<unsigned char>(text[i]);
-    const bool is_beyond_ascii = i > 0 && text[i - 1] == '\xc2' && code >= 0x80 && code < 0xa0;
-    if (code == '\n') {
-      shown += ' ';
-    } else if (code < 0x20 || code == 0x7f || is_beyond_ascii) {
-      if (is_beyond_ascii) shown.pop_back();
-      shown += fmt::format("\\x{:02x}", code);
-    } else {
-      shown += text[i];
-    }
-  }
-  return shown;
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return printable(text);
 }
 
 std::string cut(const std::string& text, std::size_t most) {
@@ -260,8 +247,8 @@ CapturedPicture CapturedPicture::parse(const std::string& json, const std::strin
   for (const auto& at : reader.items(reader.member(reader.root(), "edges"))) {
     const auto ends = reader.items(at);
     if (ends.size() != 2) reader.fail(at, fmt::format("expected 2 nodes, found {}", ends.size()));
-    picture.edges.emplace_back(read_index(reader, ends[0], picture.nodes.size()),
-                               read_index(reader, ends[1], picture.nodes.size()));
+    const std::uint32_t from = read_index(reader, ends[0], picture.nodes.size());
+    picture.edges.emplace_back(from, read_index(reader, ends[1], picture.nodes.size()));
   }
   for (const auto& at : reader.items(reader.member(reader.root(), "allocations"))) {
     reader.object(at, {"begin", "bytes"});
@@ -321,11 +308,11 @@ std::string CapturedPicture::to_text() const {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const Node& node = nodes[i];
     const std::string shape = describe_shape(node);
-    text += fmt::format("{:<6} {:<8} {}{}{}\n", printable(node.info.path), printable(node.info.kind_name),
-                        printable(node.info.demangled()), node.info.name.empty() || shape.empty() ? "" : "  ",
+    text += fmt::format("{:<6} {:<8} {}{}{}\n", one_line(node.info.path), one_line(node.info.kind_name),
+                        one_line(node.info.demangled()), node.info.name.empty() || shape.empty() ? "" : "  ",
                         shape);
     if (!node.info.problem.empty()) {
-      text += fmt::format("       cannot be changed: {}\n", printable(node.info.problem));
+      text += fmt::format("       cannot be changed: {}\n", one_line(node.info.problem));
     }
     for (std::size_t a = 0; a < node.arguments.size(); ++a) {
       const Argument& argument = node.arguments[a];

@@ -6,6 +6,8 @@
 #include <cctype>
 #include <numeric>
 
+#include "printable.h"
+
 namespace rondo {
 namespace {
 
@@ -61,7 +63,7 @@ std::string Diagnostic::to_string() const {
   text += message;
   if (!place.pointer.empty()) text += fmt::format(" [{}]", place.pointer);
   if (!hint.empty()) text += fmt::format("\n  {}", hint);
-  return text;
+  return printable(text, "\n\t");
 }
 
 Error::Error(ErrorCode code, Diagnostic diagnostic) : Error(code, std::vector<Diagnostic>{std::move(diagnostic)}) {}

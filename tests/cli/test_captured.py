@@ -48,6 +48,13 @@ class Captured(ProgramTest):
     def test_wrong_index_is_refused_with_its_place(self):
         self.assert_refused("captured", self.write({**PICTURE, "edges": [[0, 2]]}), says=["graph.json:1:", "[/edges/0/1]"])
 
+    def test_keys_and_names_steer_no_terminal(self):
+        self.assert_refused("captured", self.write({**PICTURE, "\x1b[2J": 1}), says=r"\x1b[2J")
+        node = {"path": "0", "kind": "kernel", "name": "\x1b[31mred", "arguments": []}
+        text = self.rondo("captured", self.write({**PICTURE, "nodes": [node], "edges": [], "sites": []})).stdout
+        self.assertIn(r"\x1b[31mred", text)
+        self.assertNotIn("\x1b", text)
+
     def test_two_forms_at_once_are_refused(self):
         self.assert_refused("captured", self.write(PICTURE), "--dot", "--json", says="--dot")
 

@@ -14,6 +14,12 @@ TEST(Diagnostic, NamesThePlaceFirstAndTheNextStepLast) {
             "a.json:3:7: op \"o\", kernel \"k\", argument 2: expected f32, got i32 [/ops/0/args/2]\n  change the type");
 }
 
+TEST(Diagnostic, SteersNoTerminal) {
+  Diagnostic diagnostic{.place = {}, .message = "key \"\xc2\x9b[2J\"\n\té", .hint = "\r\x7f"};
+  diagnostic.place.file = "\x1b]0;title\x07.json";
+  EXPECT_EQ(diagnostic.to_string(), "\\x1b]0;title\\x07.json: key \"\\x9b[2J\"\n\té\n  \\x0d\\x7f");
+}
+
 TEST(Diagnostic, LeavesOutWhatIsNotKnown) { EXPECT_EQ((Diagnostic{.place = {}, .message = "no", .hint = ""}).to_string(), "no"); }
 
 TEST(Error, KeepsTheDriversCodeAndName) {
