@@ -15,10 +15,13 @@
 
 namespace rondo {
 
-const char* kind_name(ForeignNodeKind kind) noexcept;
-
 // Throws Error(bad_argument) for a device that has none (host).
 ForeignGraphs& foreign_graphs(Device& device);
+
+template <class T>
+std::span<std::byte> bytes_of(T& value) noexcept {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
 
 // Allocations that the driver has told of, by address.
 class KnownAllocations {

@@ -8,7 +8,6 @@
 // an allocation of the node's, which the node frees.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +37,8 @@ enum class ForeignNodeKind : std::uint8_t {
   other
 };
 
+const char* kind_name(ForeignNodeKind kind) noexcept;
+
 // `fixed`, in all three: why the driver takes no update of this node, in words that follow its name; null
 // where it does. A string that lives forever.
 struct alignas(64) ForeignKernel {
@@ -55,12 +56,10 @@ struct alignas(64) ForeignKernel {
   Dim3 cluster{0, 0, 0};  // 0: none
 };
 
-// Of the last parameter, bytes.
-inline std::size_t end_of(std::span<const ParameterLayout> layout) noexcept {
-  std::size_t end = 0;
-  for (const ParameterLayout& parameter : layout) end = std::max(end, parameter.offset + parameter.size);
-  return end;
-}
+// A node's arguments as one buffer, by the kernel's layout, from what the driver returned: `pointers`, one a
+// parameter, or where they are null `packed`. Throws Error(run_time) where there are too few of them.
+std::vector<std::byte> copy_arguments(const ForeignKernel& kernel, void* const* pointers,
+                                      std::span<const std::byte> packed);
 
 struct ForeignMemcpy {
   struct End {

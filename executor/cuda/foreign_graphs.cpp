@@ -241,6 +241,7 @@ void CudaForeignGraphs::read_attributes(Node node, ForeignKernel& kernel) const 
 
 // The values that a node's `extra` list holds: pairs of a key and a value in any order, up to the end's key.
 std::span<const std::byte> packed_values(void* const* extra) {
+  if (extra == nullptr) return {};
   const std::byte* buffer = nullptr;
   std::size_t size = 0;
   for (; *extra != launch_end(); extra += 2) {
@@ -253,28 +254,6 @@ std::span<const std::byte> packed_values(void* const* extra) {
     }
   }
   return {buffer, buffer != nullptr ? size : 0};
-}
-
-std::vector<std::byte> copy_arguments(const KernelNodeParameters& native, const ForeignKernel& kernel) {
-  std::vector<std::byte> arguments(end_of(kernel.layout));
-  if (arguments.empty()) return arguments;
-  const auto missing = [&](std::size_t given) {
-    throw Error(ErrorCode::run_time,
-                fmt::format("a node of kernel \"{}\" has {} bytes of arguments; its parameters take {}",
-                            kernel.name, given, arguments.size()));
-  };
-  if (native.kernel_parameters == nullptr) {
-    if (native.extra == nullptr) missing(0);
-    const auto values = packed_values(native.extra);
-    if (values.size() < arguments.size()) missing(values.size());
-    std::memcpy(arguments.data(), values.data(), arguments.size());
-    return arguments;
-  }
-  for (std::size_t i = 0; i < kernel.layout.size(); ++i) {
-    const ParameterLayout& parameter = kernel.layout[i];
-    std::memcpy(arguments.data() + parameter.offset, native.kernel_parameters[i], parameter.size);
-  }
-  return arguments;
 }
 
 const char* CudaForeignGraphs::why_fixed(const ForeignKernel& kernel) const noexcept {
@@ -302,7 +281,10 @@ ForeignKernel CudaForeignGraphs::read_kernel(NodeHandle node, const CodeObjects*
   kernel.name = name_of(kernel);
   read_attributes(native(node), kernel);
   kernel.layout = layout_of(kernel, code_objects);
-  kernel.arguments = copy_arguments(native_parameters, kernel);
+  void* const* const pointers = native_parameters.kernel_parameters;
+  kernel.arguments = copy_arguments(
+      kernel, pointers,
+      pointers == nullptr ? packed_values(native_parameters.extra) : std::span<const std::byte>());
   kernel.fixed = why_fixed(kernel);
   return kernel;
 }

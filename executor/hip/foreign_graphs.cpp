@@ -219,24 +219,9 @@ std::vector<ParameterLayout> layout_of(const std::string& kernel, const CodeObje
 }
 
 // HIP reads the list by position: POINTER, buffer, SIZE, &size, END.
-std::vector<std::byte> copy_arguments(const KernelNodeParameters& native, const ForeignKernel& kernel) {
-  std::vector<std::byte> arguments(end_of(kernel.layout));
-  if (arguments.empty()) return arguments;
-  if (native.kernel_parameters != nullptr) {
-    for (std::size_t i = 0; i < kernel.layout.size(); ++i) {
-      const ParameterLayout& parameter = kernel.layout[i];
-      std::memcpy(arguments.data() + parameter.offset, native.kernel_parameters[i], parameter.size);
-    }
-    return arguments;
-  }
-  const std::size_t given = native.extra != nullptr ? *static_cast<const std::size_t*>(native.extra[3]) : 0;
-  if (given < arguments.size()) {
-    throw Error(ErrorCode::run_time,
-                fmt::format("a node of kernel \"{}\" has {} bytes of arguments; its parameters take {}",
-                            kernel.name, given, arguments.size()));
-  }
-  std::memcpy(arguments.data(), native.extra[1], arguments.size());
-  return arguments;
+std::span<const std::byte> packed_values(void* const* extra) {
+  if (extra == nullptr) return {};
+  return {static_cast<const std::byte*>(extra[1]), *static_cast<const std::size_t*>(extra[3])};
 }
 
 // HIP's attributes of kernel nodes are not asked for: of a node that has one, others are refused (ROCm's clr,
@@ -257,7 +242,10 @@ ForeignKernel HipForeignGraphs::read_kernel(NodeHandle node, const CodeObjects* 
   kernel.shape = {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, native_parameters.shared_bytes};
   kernel.name = name_of(kernel.function);
   kernel.layout = layout_of(kernel.name, code_objects);
-  kernel.arguments = copy_arguments(native_parameters, kernel);
+  void* const* const pointers = native_parameters.kernel_parameters;
+  kernel.arguments = copy_arguments(
+      kernel, pointers,
+      pointers == nullptr ? packed_values(native_parameters.extra) : std::span<const std::byte>());
   if (kernel.layout.size() > most_pointers) kernel.fixed = too_many_parameters;
   return kernel;
 }

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "fake_foreign_graphs.h"
+#include "refusal.h"
 #include "rondo/captured_picture.h"
 #include "rondo/site_map.h"
 
@@ -21,18 +22,6 @@ using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr AddressRange old_memory{0x7f0000100000, 0x1000}, new_memory{0x7f0000900000, 0x1000};
-
-template <class Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_argument);
-    return error.what();
-  }
-  ADD_FAILURE() << "was not refused";
-  return "";
-}
 
 struct Inner {
   std::int32_t count;

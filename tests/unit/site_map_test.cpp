@@ -7,6 +7,7 @@
 #include <random>
 
 #include "fake_foreign_graphs.h"
+#include "refusal.h"
 
 namespace rondo {
 namespace {
@@ -28,18 +29,6 @@ struct Step {
   std::uint16_t a, b;
   float scale;
 };
-
-template <class Call>
-std::string refusal(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::bad_argument);
-    return error.what();
-  }
-  ADD_FAILURE() << "was not refused";
-  return "";
-}
 
 // The same work, captured with other memory and at another position.
 struct Capture {
