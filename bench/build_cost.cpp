@@ -86,16 +86,15 @@ class Bare {
   void build() {
     rondo::OwnedGraph graph(driver_, driver_.create_graph());
     const std::vector<rondo::PlanNode>& nodes = prepared_.plan.nodes;
-    std::vector<rondo::NodeHandle> handles, from, to;
+    std::vector<rondo::NodeHandle> handles;
+    std::vector<rondo::GraphEdge> edges;
     handles.reserve(nodes.size());
     for (const rondo::PlanNode& node : nodes) {
       handles.push_back(add(graph.get()));
-      for (const auto& earlier : node.dependencies) {
-        from.push_back(handles[earlier]);
-        to.push_back(handles.back());
-      }
+      for (const rondo::Dependency& earlier : node.dependencies)
+        edges.push_back({handles[earlier.node], handles.back(), earlier.kind});
     }
-    driver_.add_dependencies(graph.get(), from, to);
+    driver_.add_dependencies(graph.get(), edges);
     const rondo::OwnedExec exec(driver_, driver_.instantiate(graph.get()));
     driver_.upload(exec.get(), stream_.get());
     rondo::check(driver_.synchronize(stream_.get()), "waiting");

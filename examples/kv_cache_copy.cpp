@@ -55,7 +55,8 @@ class Engine {
       const auto node = driver_.add_kernel_node(
           graph_.get(),
           {append, {{1}, {width}, 0}, reinterpret_cast<const std::byte*>(&arguments), argument_bytes});
-      if (before != nullptr) driver_.add_dependencies(graph_.get(), {&before, 1}, {&node, 1});
+      const rondo::GraphEdge edge{before, node};
+      if (before != nullptr) driver_.add_dependencies(graph_.get(), {&edge, 1});
       before = node;
     }
     exec_ = {driver_, driver_.instantiate(graph_.get())};

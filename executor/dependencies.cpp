@@ -176,7 +176,8 @@ std::vector<ReuseWait> find_dependencies(Plan& plan, const Arena& arena) {
       if (arena.bytes > 0 && !arena.order.is_before(earlier, i))
         reuse_waits.push_back(reuse_wait(plan, arena, earlier, i));
     }
-    plan.nodes[i].dependencies = waits;
+    plan.nodes[i].dependencies.clear();
+    for (const std::uint32_t earlier : waits) plan.nodes[i].dependencies.push_back({earlier});
   }
   return reuse_waits;
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "launch_attributes.h"
 #include "rondo/device_properties.h"
 #include "rondo/launch_shape.h"
 #include "rondo/status.h"
@@ -51,6 +52,13 @@ struct KernelLaunch {
   const std::byte* arguments = nullptr;
   std::size_t argument_bytes = 0;
   bool is_checked = false;  // the node was added with this shape: update_kernel_node does not check it again
+  // Null: none. Owned by the caller; read during the call alone. An update names those that the node was added with.
+  const LaunchAttributes* attributes = nullptr;
+};
+
+struct GraphEdge {
+  NodeHandle from, to;  // `to` waits for `from`
+  EdgeKind kind = EdgeKind::full;
 };
 
 class ForeignGraphs;
@@ -111,6 +119,9 @@ class Driver {
   }
   virtual void leave(std::intptr_t) noexcept {}
 
+  // How many blocks of that shape the whole device holds at once: the largest grid of a cooperative launch. 0: the device has none.
+  virtual std::size_t resident_blocks(FunctionHandle, const LaunchShape&) { return 0; }
+
   // One plain launch. In a DriverScope.
   virtual Status launch(const KernelLaunch& launch, StreamHandle stream) noexcept = 0;
 
@@ -118,8 +129,8 @@ class Driver {
   virtual GraphHandle create_graph() = 0;
   virtual void destroy_graph(GraphHandle graph) noexcept = 0;
   virtual NodeHandle add_kernel_node(GraphHandle graph, const KernelLaunch& launch) = 0;
-  // from[i] before to[i]; both spans have the same length.
-  virtual void add_dependencies(GraphHandle graph, std::span<const NodeHandle> from, std::span<const NodeHandle> to) = 0;
+  // All of them at once, or none where one is refused. Programmatic edges are between kernel nodes.
+  virtual void add_dependencies(GraphHandle graph, std::span<const GraphEdge> edges) = 0;
   virtual ExecHandle instantiate(GraphHandle graph) = 0;
   virtual void destroy_exec(ExecHandle exec) noexcept = 0;
   virtual void upload(ExecHandle exec, StreamHandle stream) = 0;

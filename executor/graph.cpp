@@ -5,19 +5,17 @@ namespace rondo {
 Graph::Graph(Driver& driver, const Plan& plan, const Schedule& schedule, std::span<const NodeUpdate> nodes)
     : driver_(&driver), graph_(driver, driver.create_graph()) {
   nodes_.reserve(plan.nodes.size());
-  std::vector<NodeHandle> from, to;
+  std::vector<GraphEdge> edges;
   for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
     try {
       nodes_.push_back(driver.add_kernel_node(graph_.get(), nodes[i].launch));
     } catch (const Error& error) {
       throw Error(error.code(), {.place = plan.place(schedule, i), .message = error.what(), .hint = ""});
     }
-    for (const std::uint32_t earlier : plan.nodes[i].dependencies) {
-      from.push_back(nodes_[earlier]);
-      to.push_back(nodes_[i]);
-    }
+    for (const Dependency& earlier : plan.nodes[i].dependencies)
+      edges.push_back({nodes_[earlier.node], nodes_[i], earlier.kind});
   }
-  driver.add_dependencies(graph_.get(), from, to);
+  driver.add_dependencies(graph_.get(), edges);
   exec_ = OwnedExec(driver, driver.instantiate(graph_.get()));
   const DriverScope scope(driver);
   check(scope.status(), "entering the driver");

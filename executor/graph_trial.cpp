@@ -91,7 +91,8 @@ class Trial {
     graph_ = OwnedGraph(driver_, driver_.create_graph());
     first_ = add({memory_.get(), 0, 17});
     second_ = add({memory_.get(), 1, 23});
-    driver_.add_dependencies(graph_.get(), {&first_, 1}, {&second_, 1});
+    const GraphEdge edge{first_, second_};
+    driver_.add_dependencies(graph_.get(), {&edge, 1});
     exec_ = OwnedExec(driver_, driver_.instantiate(graph_.get()));
   }
   Status update(NodeHandle node, const Arguments& arguments) {

@@ -55,6 +55,12 @@ PackedArguments::PackedArguments(const Plan& plan, const DeviceProperties& devic
                                      .argument_bytes = plan_node.argument_bytes}},
               .first_dynamic = static_cast<std::uint32_t>(dynamic_.size()),
               .end_dynamic = 0};
+    if (!plan_node.attributes.are_default()) {
+      LaunchAttributes& attributes = attributes_.emplace_back(plan_node.attributes);
+      for (const PlanArgument& argument : plan_node.arguments)
+        attributes.argument_offsets.push_back(argument.offset);
+      node.current.launch.attributes = &attributes;
+    }
     Staged staged{.next = node.current};
     staged.next.launch.arguments = next_.data() + begin;
     begin += room(plan_node);

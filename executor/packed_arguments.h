@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <span>
 #include <utility>
@@ -162,6 +163,7 @@ class PackedArguments {
   std::vector<Dynamic> dynamic_;             // node by node
   std::vector<IntegerRange> safe_;           // by param
   std::vector<std::byte> current_, next_;
+  std::deque<LaunchAttributes> attributes_;  // of the nodes that have any; launches point to them
   const Source source_;
   StagingFault fault_;
 };

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "compiler.h"
+#include "launch_attributes.h"
 #include "rondo/device_properties.h"
 #include "rondo/session.h"
 #include "schedule.h"
@@ -92,6 +93,13 @@ struct PlanArgument {
   std::string pointer;  // JSON pointer
 };
 
+// An earlier node that a node waits for.
+struct Dependency {
+  std::uint32_t node;
+  EdgeKind kind = EdgeKind::full;
+  bool operator==(const Dependency&) const = default;
+};
+
 struct PlanNode {
   std::string label;
   std::string pointer;       // JSON pointer of the op
@@ -102,7 +110,13 @@ struct PlanNode {
   Value shared;
   std::vector<PlanArgument> arguments;
   std::size_t argument_bytes = 0;           // of the packed buffer; set from the signature
-  std::vector<std::uint32_t> dependencies;  // earlier nodes, transitively reduced
+  LaunchAttributes attributes;           // but for argument_offsets
+  std::vector<Dependency> dependencies;  // transitively reduced
+
+  // Whether some step's values may leave it out: its grid depends on a step param.
+  bool may_be_disabled() const noexcept {
+    return !grid[0].is_fixed() || !grid[1].is_fixed() || !grid[2].is_fixed();
+  }
 };
 
 // One kernel that some op launches.
@@ -111,6 +125,8 @@ struct PlanKernel {
   std::uint32_t unit;   // index into Plan::units
   std::uint32_t entry;  // index into that unit's entries
   std::string pointer;  // JSON pointer of the declaration
+  // Every thread waits (rondo_wait_for_inputs) before it first touches what an op of the graph writes.
+  bool pdl = false;
 };
 
 struct Plan {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "context.h"
 #include "foreign_graphs.h"
 #include "launch_limits.h"
@@ -85,8 +87,7 @@ class HipDriver final : public Driver {
     if (graph != nullptr) quietly([&] { return api_->hipGraphDestroy(native(graph)); });
   }
   NodeHandle add_kernel_node(GraphHandle graph, const KernelLaunch& launch) override;
-  void add_dependencies(GraphHandle graph, std::span<const NodeHandle> from,
-                        std::span<const NodeHandle> to) override;
+  void add_dependencies(GraphHandle graph, std::span<const GraphEdge> edges) override;
   ExecHandle instantiate(GraphHandle graph) override;
   void destroy_exec(ExecHandle exec) noexcept override {
     if (exec != nullptr) quietly([&] { return api_->hipGraphExecDestroy(native(exec)); });
@@ -268,19 +269,15 @@ NodeHandle HipDriver::add_kernel_node(GraphHandle graph, const KernelLaunch& lau
   return reinterpret_cast<NodeHandle>(node);
 }
 
-void HipDriver::add_dependencies(GraphHandle graph, std::span<const NodeHandle> from,
-                                 std::span<const NodeHandle> to) {
-  if (from.size() != to.size()) {
-    throw Error(ErrorCode::bad_argument,
-                fmt::format("adding dependencies: {} nodes to depend on, {} that depend on them", from.size(),
-                            to.size()));
-  }
-  if (from.empty()) return;
+void HipDriver::add_dependencies(GraphHandle graph, std::span<const GraphEdge> edges) {
+  if (edges.empty()) return;
   RONDO_HIP_ENTER_OR_THROW("adding dependencies");
-  // A node's handle is the runtime's own pointer, so an array of them is the runtime's own array.
-  static_assert(sizeof(NodeHandle) == sizeof(Node));
-  check(RONDO_HIP(*api_, hipGraphAddDependencies, native(graph), reinterpret_cast<const Node*>(from.data()),
-                  reinterpret_cast<const Node*>(to.data()), from.size()),
+  std::vector<Node> from, to;
+  for (const GraphEdge& edge : edges) {
+    from.push_back(native(edge.from));
+    to.push_back(native(edge.to));
+  }
+  check(RONDO_HIP(*api_, hipGraphAddDependencies, native(graph), from.data(), to.data(), edges.size()),
         "adding dependencies");
 }
 

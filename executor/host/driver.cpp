@@ -146,9 +146,8 @@ class HostDriver final : public Driver {
     return reinterpret_cast<NodeHandle>(
         &reinterpret_cast<Graph*>(graph)->add(launch, *function_of(launch.function)));
   }
-  void add_dependencies(GraphHandle graph, std::span<const NodeHandle> from,
-                        std::span<const NodeHandle> to) override {
-    reinterpret_cast<Graph*>(graph)->add_dependencies(from, to);
+  void add_dependencies(GraphHandle graph, std::span<const GraphEdge> edges) override {
+    reinterpret_cast<Graph*>(graph)->add_dependencies(edges);
   }
   ExecHandle instantiate(GraphHandle graph) override {
     return reinterpret_cast<ExecHandle>(

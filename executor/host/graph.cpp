@@ -36,16 +36,11 @@ Node& Graph::add(const KernelLaunch& launch, const Function& function) {
   return *nodes_.back();
 }
 
-void Graph::add_dependencies(std::span<const NodeHandle> from, std::span<const NodeHandle> to) {
-  if (from.size() != to.size()) {
-    throw Error(ErrorCode::bad_argument,
-                fmt::format("adding dependencies: {} nodes to depend on, {} that depend on them", from.size(),
-                            to.size()));
-  }
+void Graph::add_dependencies(std::span<const GraphEdge> added) {
   auto edges = edges_;
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    const auto* before = reinterpret_cast<const Node*>(from[i]);
-    const auto* after = reinterpret_cast<const Node*>(to[i]);
+  for (std::size_t i = 0; i < added.size(); ++i) {
+    const auto* before = reinterpret_cast<const Node*>(added[i].from);
+    const auto* after = reinterpret_cast<const Node*>(added[i].to);
     if (before == nullptr || after == nullptr || before->graph != this || after->graph != this) {
       throw Error(ErrorCode::bad_argument, fmt::format("adding dependency {}: not a node of this graph", i));
     }

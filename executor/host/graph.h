@@ -31,7 +31,7 @@ class Graph {
   Node& add(const KernelLaunch& launch, const Function& function);
   // Throws Error(bad_argument) for a node of another graph, a node that is to wait for itself, and a
   // dependency that is there already (which CUDA refuses).
-  void add_dependencies(std::span<const NodeHandle> from, std::span<const NodeHandle> to);
+  void add_dependencies(std::span<const GraphEdge> added);
   // Node indices, each after all that it depends on; among those that are ready the one added first. Throws
   // Error(bad_argument) where the dependencies have a cycle.
   std::vector<std::size_t> topological_order() const;

@@ -307,12 +307,9 @@ TEST_P(DriverConformance, AChainRunsInTheOrderOfItsDependencies) {
   std::map<int, NodeHandle> nodes;
   for (int digit : {5, 2, 9, 1, 7, 3, 8, 6, 4})
     nodes[digit] = add_node(g, "append_digit", PackedArguments(out, digit));
-  std::vector<NodeHandle> from, to;
-  for (int digit = 1; digit < 9; ++digit) {
-    from.push_back(nodes[digit]);
-    to.push_back(nodes[digit + 1]);
-  }
-  driver().add_dependencies(g, from, to);
+  std::vector<GraphEdge> edges;
+  for (int digit = 1; digit < 9; ++digit) edges.push_back({nodes[digit], nodes[digit + 1]});
+  driver().add_dependencies(g, edges);
   const ExecHandle exec = instantiate(g);
   driver().upload(exec, stream_);
   EXPECT_EQ(read_one<unsigned long long>(out), 0U);  // building runs nothing
@@ -329,8 +326,8 @@ TEST_P(DriverConformance, AJoinWaitsForBothBranchesOfAFork) {
   const NodeHandle left = add_node(g, "combine", PackedArguments(y, 2, x, 0, x));
   const NodeHandle right = add_node(g, "combine", PackedArguments(z, 1, x, 4, x));
   const NodeHandle root = add_node(g, "store", PackedArguments(x, 0, 3));
-  const std::vector<NodeHandle> from{root, root, left, right}, to{left, right, join, join};
-  driver().add_dependencies(g, from, to);
+  const std::vector<GraphEdge> edges{{root, left}, {root, right}, {left, join}, {right, join}};
+  driver().add_dependencies(g, edges);
   const ExecHandle exec = instantiate(g);
   for (int value = 3; value < 50; ++value) {
     ASSERT_TRUE(update(exec, root, "store", PackedArguments(x, 0, value)).ok());

@@ -82,8 +82,9 @@ class DriverConformance : public ::testing::TestWithParam<std::string> {
   GraphHandle graph();
   NodeHandle add_node(GraphHandle graph, const std::string& kernel, PackedArguments arguments,
                       LaunchShape shape = {});
-  void depend(GraphHandle graph, NodeHandle before, NodeHandle after) {
-    driver().add_dependencies(graph, {&before, 1}, {&after, 1});
+  void depend(GraphHandle graph, NodeHandle before, NodeHandle after, EdgeKind kind = EdgeKind::full) {
+    const GraphEdge edge{before, after, kind};
+    driver().add_dependencies(graph, {&edge, 1});
   }
   ExecHandle instantiate(GraphHandle graph);
   Status update(ExecHandle exec, NodeHandle node, const std::string& kernel, PackedArguments arguments,

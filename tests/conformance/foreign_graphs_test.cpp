@@ -205,8 +205,8 @@ TEST_P(ForeignGraphsTest, NodesKindsAndEdgesAreListed) {
   const NodeHandle first = add(graph, "append_digit", PackedArguments(out, 1), ArgumentForm::pointers);
   const NodeHandle second = maker().add_empty(graph);
   const NodeHandle third = add(graph, "append_digit", PackedArguments(out, 2), ArgumentForm::pointers);
-  const NodeHandle from[] = {first, second}, to[] = {second, third};
-  driver().add_dependencies(graph, from, to);
+  const GraphEdge edges[] = {{first, second}, {second, third}};
+  driver().add_dependencies(graph, edges);
   EXPECT_THAT(graphs().nodes(graph), ::testing::UnorderedElementsAre(first, second, third));
   EXPECT_THAT(graphs().edges(graph),
               ::testing::UnorderedElementsAre(std::pair(first, second), std::pair(second, third)));
@@ -259,7 +259,8 @@ TEST_P(ForeignGraphsTest, EveryCallMayFail) {
   const NodeHandle copy_node = maker().add_copy(graph, out + 16, source, 4);
   const NodeHandle fill_node = maker().add_fill(graph, out + 32, 9, 4, 1);
   const NodeHandle child = maker().add_child(graph, inner);
-  driver().add_dependencies(graph, {&kernel_node, 1}, {&copy_node, 1});
+  const GraphEdge edge{kernel_node, copy_node};
+  driver().add_dependencies(graph, {&edge, 1});
   const ExecHandle exec = instantiate(graph);
   const auto work = [&] {
     static_cast<void>(graphs().nodes(graph));

@@ -275,7 +275,8 @@ class Rounds {
       nodes.push_back(random_node());
       nodes.back().index = index++;
       const NodeHandle node = add(maker, graph, nodes.back());
-      if (before != nullptr) driver_.add_dependencies(graph, {&before, 1}, {&node, 1});
+      const GraphEdge edge{before, node};
+      if (before != nullptr) driver_.add_dependencies(graph, {&edge, 1});
       before = node;
     }
     return before;
@@ -293,7 +294,8 @@ class Rounds {
         ++index;  // the child graph's own node
         add_chain(*maker, child.get(), made.original, 1 + below(3), index, nullptr);
         const NodeHandle node = maker->add_child(made.graph.get(), child.get());
-        driver_.add_dependencies(made.graph.get(), {&last, 1}, {&node, 1});
+        const GraphEdge edge{last, node};
+        driver_.add_dependencies(made.graph.get(), {&edge, 1});
         last = node;
       }
       add_chain(*maker, made.graph.get(), made.original, below(4), index, last);

@@ -202,9 +202,7 @@ class FakeDriver final : public Driver {
   GraphHandle create_graph() override { none(); }
   void destroy_graph(GraphHandle) noexcept override {}
   NodeHandle add_kernel_node(GraphHandle, const KernelLaunch&) override { none(); }
-  void add_dependencies(GraphHandle, std::span<const NodeHandle>, std::span<const NodeHandle>) override {
-    none();
-  }
+  void add_dependencies(GraphHandle, std::span<const GraphEdge>) override { none(); }
   ExecHandle instantiate(GraphHandle) override { none(); }
   void destroy_exec(ExecHandle) noexcept override {}
   void upload(ExecHandle, StreamHandle) override { none(); }

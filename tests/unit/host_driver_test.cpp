@@ -155,8 +155,8 @@ TEST_F(HostDriver, RunsNodesInTheOrderOfTheirDependenciesNotOfTheirAddition) {
     nodes.push_back(
         driver_->add_kernel_node(graph, make_launch(kernel("append_digit"), AddArguments{out, digit})));
   }
-  const std::vector<NodeHandle> from{nodes[1], nodes[2], nodes[0]}, to{nodes[2], nodes[0], nodes[3]};
-  driver_->add_dependencies(graph, from, to);
+  const std::vector<GraphEdge> edges{{nodes[1], nodes[2]}, {nodes[2], nodes[0]}, {nodes[0], nodes[3]}};
+  driver_->add_dependencies(graph, edges);
   const ExecHandle exec = driver_->instantiate(graph);
   ASSERT_TRUE(driver_->launch_graph(exec, stream_).ok());
   EXPECT_EQ(read<std::int32_t>(out, 1)[0], 1234);
@@ -169,10 +169,10 @@ TEST_F(HostDriver, RefusesACycle) {
   const AddArguments arguments{zeros(4), 1};
   const NodeHandle a = driver_->add_kernel_node(graph, make_launch(kernel("add"), arguments));
   const NodeHandle b = driver_->add_kernel_node(graph, make_launch(kernel("add"), arguments));
-  const std::vector<NodeHandle> from{a, b}, to{b, a};
-  driver_->add_dependencies(graph, from, to);
+  const std::vector<GraphEdge> circle{{a, b}, {b, a}}, self{{a, a}};
+  driver_->add_dependencies(graph, circle);
   EXPECT_THROW(driver_->instantiate(graph), Error);
-  EXPECT_THROW(driver_->add_dependencies(graph, {&a, 1}, {&a, 1}), Error);
+  EXPECT_THROW(driver_->add_dependencies(graph, self), Error);
 }
 
 TEST_F(HostDriver, AnUpdateMayNameAnotherKernelWithMoreArguments) {
@@ -180,7 +180,8 @@ TEST_F(HostDriver, AnUpdateMayNameAnotherKernelWithMoreArguments) {
   const GraphHandle graph = driver_->create_graph();
   const NodeHandle first = driver_->add_kernel_node(graph, {kernel("nothing"), {}, nullptr, 0});
   const NodeHandle second = driver_->add_kernel_node(graph, make_launch(kernel("add"), AddArguments{out, 1}));
-  driver_->add_dependencies(graph, {&first, 1}, {&second, 1});
+  const GraphEdge edge{first, second};
+  driver_->add_dependencies(graph, {&edge, 1});
   const ExecHandle exec = driver_->instantiate(graph);
   Gate gate;
   ASSERT_TRUE(driver_->launch_host_function(stream_, &Gate::wait, &gate).ok());

@@ -43,7 +43,11 @@ class PlanBuilder {
     }
   }
 
-  std::vector<std::uint32_t> dependencies(std::size_t node) { return plan.nodes[node].dependencies; }
+  std::vector<std::uint32_t> dependencies(std::size_t node) {
+    std::vector<std::uint32_t> nodes;
+    for (const Dependency& dependency : plan.nodes[node].dependencies) nodes.push_back(dependency.node);
+    return nodes;
+  }
   void find() { find_dependencies(plan, without_arena(plan)); }
 
   Plan plan;

@@ -10,10 +10,11 @@
 namespace rondo {
 
 struct DeviceProperties {
-  std::string backend;       // "cuda", "hip" or "host"
-  int ordinal = 0;           // the i of "cuda:i", "hip:i"
-  std::string name;          // "NVIDIA H200"; on host the processor's model name
-  // What the run-time compiler is asked for: "sm_90", "gfx90a:sramecc+:xnack-"; on host a digest of the CPU's features.
+  std::string backend;  // "cuda", "hip" or "host"
+  int ordinal = 0;      // the i of "cuda:i", "hip:i"
+  std::string name;     // "NVIDIA H200"; on host the processor's model name
+  // What the run-time compiler is asked for: "sm_90", "gfx90a:sramecc+:xnack-"; on host a digest of the CPU's
+  // features.
   std::string architecture;
   std::string driver;      // "CUDA driver 13.0 (580.159)"-like, for people
   int driver_version = 0;  // 13000; hipRuntimeGetVersion's number on hip; 0 on host
@@ -23,9 +24,14 @@ struct DeviceProperties {
   std::size_t max_threads_per_block = 0;
   Dim3 max_block;
   Dim3 max_grid;
-  std::size_t max_shared_bytes = 0;  // dynamic shared memory a block, with opt-in
+  std::size_t max_shared_bytes = 0;                // dynamic shared memory a block, with opt-in
   std::uint64_t max_threads_on_axis = UINT64_MAX;  // grid times block, on each axis
   std::size_t max_argument_bytes = 4096;
+  // What a launch may ask for beside its shape.
+  bool has_cooperative_launch = false;
+  std::uint32_t max_cluster_blocks = 0;  // blocks of one cluster; 0: the device has none
+  bool has_programmatic_edges = false;   // a kernel may start before those that it waits for have ended
+  int least_priority = 0, greatest_priority = 0;  // of kernels; the greatest is the lower number
 };
 
 }  // namespace rondo

@@ -75,12 +75,9 @@ Result instantiate(Exec* exec, const GraphObject& graph) {
   Edges edges;
   std::vector<Span> spans;
   if (const Result result = add_graph(*object, graph, edges, spans); result != Result::success) return result;
-  std::vector<NodeHandle> from, to;
-  for (const auto& [before, after] : edges) {
-    from.push_back(before);
-    to.push_back(after);
-  }
-  host.add_dependencies(object->native_graph, from, to);
+  std::vector<GraphEdge> host_edges;
+  for (const auto& [before, after] : edges) host_edges.push_back({before, after});
+  host.add_dependencies(object->native_graph, host_edges);
   object->native = host.instantiate(object->native_graph);
   *exec = objects().execs.add(std::move(object));
   return Result::success;

@@ -288,12 +288,9 @@ Result instantiate(Exec* exec, Graph graph, unsigned long long flags) {
   HostEdges edges;
   std::map<Node, Span> spans;
   if (const Result result = add_graph(*made, *found, edges, spans); result != Result::success) return result;
-  std::vector<NodeHandle> from, to;
-  for (const auto& [before, after] : edges) {
-    from.push_back(before);
-    to.push_back(after);
-  }
-  host().add_dependencies(made->host_graph, from, to);
+  std::vector<GraphEdge> host_edges;
+  for (const auto& [before, after] : edges) host_edges.push_back({before, after});
+  host().add_dependencies(made->host_graph, host_edges);
   made->host_exec = host().instantiate(made->host_graph);
   *exec = objects().execs.add(std::move(made));
   return Result::success;
