@@ -162,6 +162,7 @@ class Unroller {
 
   void run() {
     try {
+      set_lanes();
       kernels_.declare(scope_);
     } catch (const Complaint& complaint) {
       complaints_.add(complaint);
@@ -172,6 +173,18 @@ class Unroller {
   }
 
  private:
+  void set_lanes() {
+    plan_.lanes = device_.graph_lanes;
+    if (!schedule_.lanes) return;
+    const std::int64_t lanes = scope_.constant(schedule_.lanes->value, schedule_.lanes->pointer);
+    if (lanes < 0 || lanes > static_cast<std::int64_t>(most_nodes)) {
+      throw Complaint{.pointer = schedule_.lanes->pointer,
+                      .message = fmt::format("a graph has 1 to {} lanes, or 0 for no limit, and this is {}",
+                                             most_nodes, lanes)};
+    }
+    plan_.lanes = static_cast<std::uint32_t>(lanes);
+  }
+
   void unroll(const std::vector<Op>& ops) {
     for (const Op& op : ops) {
       try {

@@ -136,6 +136,7 @@ struct Plan {
   std::vector<rtc::CompileRequest> units;
   std::vector<PlanNode> nodes;
   std::uint32_t slots = 0;
+  std::uint32_t lanes = 0;  // the most chains that the graph is laid out in; 0: no limit
   std::vector<std::shared_ptr<const WeightFile>> files;  // keeps what PlanBuffer::tensor points into
 
   std::unordered_map<std::string, std::uint32_t> param_index, buffer_index;

@@ -154,6 +154,7 @@ class Schedule {
   static Schedule load(const std::filesystem::path& file);  // throws Error(bad_argument) for a file that cannot be read
 
   std::string name, description;
+  std::optional<PlacedExpression> lanes;  // "graph": {"lanes": …}
   std::vector<ParamDeclaration> params;  // all vectors in the order of the file
   std::vector<Requirement> requirements;
   std::vector<BufferDeclaration> buffers;

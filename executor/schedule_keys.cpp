@@ -15,9 +15,10 @@ constexpr bool required = true;
 constexpr bool optional = false;
 
 constexpr ScheduleKey schedule_entries[] = {
-    {"rondo", required},       {"name", required},    {"$schema", optional},
-    {"description", optional}, {"params", optional},  {"require", optional},
-    {"buffers", optional},     {"kernels", optional}, {"ops", required}};
+    {"rondo", required},  {"name", required},    {"$schema", optional}, {"description", optional},
+    {"params", optional}, {"require", optional}, {"buffers", optional}, {"kernels", optional},
+    {"ops", required},    {"graph", optional}};
+constexpr ScheduleKey graph_entries[] = {{"lanes", optional}};
 constexpr ScheduleKey param_entries[] = {{"type", required}, {"constant", optional}, {"step", optional},
                                          {"min", optional},  {"max", optional},      {"update", optional}};
 constexpr ScheduleKey metadata_entries[] = {{"metadata", required}, {"default", optional}, {"is", optional}};
@@ -44,6 +45,7 @@ constexpr ScheduleKey slot_entries[] = {{"slot", required}};
 }  // namespace
 
 const ScheduleKeys schedule{"schedule", "a schedule", schedule_entries};
+const ScheduleKeys graph{"graph", "the graph's layout", graph_entries};
 const ScheduleKeys param{"param", "a param", param_entries};
 const ScheduleKeys metadata_source{"metadata_source", "a constant out of metadata", metadata_entries};
 const ScheduleKeys tensor_source{"tensor_source", "a constant about a tensor", tensor_entries};
@@ -59,9 +61,9 @@ const ScheduleKeys write_argument{"write_argument", "a write argument", write_en
 const ScheduleKeys slot_argument{"slot_argument", "a slot argument", slot_entries};
 
 std::vector<const ScheduleKeys*> all() {
-  return {&schedule, &param,       &metadata_source, &tensor_source, &requirement,
-          &buffer,   &random_fill, &kernel,          &kernel_op,     &copy_op,
-          &fill_op,  &repeat_op,   &write_argument,  &slot_argument};
+  return {&schedule,    &graph,   &param,       &metadata_source, &tensor_source,
+          &requirement, &buffer,  &random_fill, &kernel,          &kernel_op,
+          &copy_op,     &fill_op, &repeat_op,   &write_argument,  &slot_argument};
 }
 
 }  // namespace schedule_keys

@@ -72,6 +72,7 @@ void ScheduleParser::parse(const JsonValue& root_value) {
     if (!members) return;
     for (const auto& [name, value] : *members) read(name, Node{&value, child_pointer(node->pointer, name)});
   };
+  if (const auto node = Reader::member(*object, "", "graph")) graph(*node);
   each("params", [this](const std::string& name, const Node& node) { param(name, node); });
   check_cycles();
   if (const auto node = Reader::member(*object, "", "require")) {
@@ -99,6 +100,12 @@ void ScheduleParser::head(const JsonObject& root) {
       reader_.expected(*node, "a string");
     }
   }
+}
+
+void ScheduleParser::graph(const Node& node) {
+  const JsonObject* object = reader_.object(node, schedule_keys::graph);
+  const auto lanes = object ? Reader::member(*object, node.pointer, "lanes") : std::nullopt;
+  if (lanes) schedule_.lanes = reader_.placed_expression(*lanes, Use::constants);
 }
 
 void ScheduleParser::param(const std::string& name, const Node& node) {

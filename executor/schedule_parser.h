@@ -12,6 +12,7 @@ class ScheduleParser {
 
  private:
   void head(const JsonObject& root);
+  void graph(const Node& node);
   void param(const std::string& name, const Node& node);
   void param_value(const JsonObject& object, ParamDeclaration& param);
   void param_update(const JsonObject& object, ParamDeclaration& param);

@@ -7,6 +7,7 @@
 
 #include "builtin.h"
 #include "cache.h"
+#include "graph_shape.h"
 #include "match_signatures.h"
 #include "scope.h"
 #include "session_state.h"
@@ -79,11 +80,13 @@ Prepared prepare(Schedule schedule, Device& device, const SessionOptions& option
   check_temporaries(plan, schedule);
   Arena arena = options.separate_buffers ? without_arena(plan) : place_temporaries(plan);
   std::vector<ReuseWait> reuse_waits = find_dependencies(plan, arena);
+  const std::size_t lane_edges = limit_lanes(plan, plan.lanes);
   return {.schedule = std::move(schedule),
           .plan = std::move(plan),
           .binaries = std::move(binaries),
           .arena = std::move(arena),
           .reuse_waits = std::move(reuse_waits),
+          .lane_edges = lane_edges,
           .plan_ms = plan_ms,
           .compile_ms = compile_ms};
 }

@@ -23,6 +23,7 @@ struct Prepared {
   std::vector<rtc::Binary> binaries;  // by unit
   Arena arena;
   std::vector<ReuseWait> reuse_waits;
+  std::size_t lane_edges = 0;  // added by limit_lanes
   double plan_ms = 0, compile_ms = 0;
 };
 Prepared prepare(Schedule schedule, Device& device, const SessionOptions& options);

@@ -235,6 +235,32 @@ constexpr const char* chain_schedule = R"j({
           {"kernel": "step", "grid": [1], "block": [1], "args": ["state", "other"]}]
 })j";
 
+// However many of its ops run side by side, a graph does the same.
+TEST_P(SessionConformance, LanesChangeNothingButTheLayout) {
+  for (const int lanes : {0, 1, 3}) {
+    Session session =
+        make(R"j({"rondo": 1, "name": "lanes", "graph": {"lanes": )j" + std::to_string(lanes) + R"j(},
+        "params": {"a": {"type": "i32", "step": 0}},
+        "buffers": {"part.{i}": {"for": {"i": 20}, "type": "i64", "shape": [1], "role": "temporary"},
+                    "sum": {"type": "i64", "shape": [1], "role": "state", "fill": 0}},
+        "kernels": {
+          "part": {"entry": "part", "code": "extern \"C\" __global__ void part(long long* to, int i, int a) { *to = i * 1000 + a; }"},
+          "add": {"entry": "add", "code": "extern \"C\" __global__ void add(long long* sum, const long long* from) { *sum = *sum * 3 + *from; }"}},
+        "ops": [{"repeat": "i", "count": 20, "ops": [{"kernel": "part", "grid": [1], "block": [1], "args": [{"write": "part.{i}"}, "i", "a"]}]},
+                {"repeat": "i", "count": 20, "ops": [{"kernel": "add", "grid": [1], "block": [1], "args": ["sum", "part.{i}"]}]}]})j");
+    if (lanes == 1) {
+      EXPECT_EQ(session.summary().edges, 39u);  // a chain
+    }
+    std::uint64_t expected = 0;
+    for (std::uint64_t a = 0; a < 5; ++a) {
+      ASSERT_TRUE(session.set(session.param("a"), static_cast<std::int64_t>(a)).ok());
+      launch(session);
+      for (std::uint64_t i = 0; i < 20; ++i) expected = expected * 3 + i * 1000 + a;
+    }
+    EXPECT_THAT(read<std::uint64_t>(session, "sum"), ElementsAre(expected)) << lanes << " lanes";
+  }
+}
+
 TEST_P(SessionConformance, AGraphThatIsRenewedInTheBackgroundLosesNothing) {
   SessionOptions options;
   options.updates_before_renewal = 7;

@@ -32,6 +32,8 @@ struct DeviceProperties {
   std::uint32_t max_cluster_blocks = 0;  // blocks of one cluster; 0: the device has none
   bool has_programmatic_edges = false;   // a kernel may start before those that it waits for have ended
   int least_priority = 0, greatest_priority = 0;  // of kernels; the greatest is the lower number
+  // In how many chains side by side a graph's nodes are best laid out, where a schedule does not say; 0: in as many as there are.
+  std::uint32_t graph_lanes = 0;
 };
 
 }  // namespace rondo
