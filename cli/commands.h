@@ -14,6 +14,7 @@ void add_run(CLI::App& program, Action& action);
 void add_verify(CLI::App& program, Action& action);
 void add_captured(CLI::App& program, Action& action);
 void add_check(CLI::App& program, Action& action);
+void add_explain(CLI::App& program, Action& action);
 void add_devices(CLI::App& program, Action& action);
 void add_generate(CLI::App& program, Action& action);
 

@@ -92,6 +92,7 @@ int main(int argc, char** argv) {
   rondo::cli::add_run(program, action);
   rondo::cli::add_verify(program, action);
   rondo::cli::add_check(program, action);
+  rondo::cli::add_explain(program, action);
   rondo::cli::add_devices(program, action);
   rondo::cli::add_generate(program, action);
   rondo::cli::add_captured(program, action);

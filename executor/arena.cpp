@@ -14,6 +14,9 @@ constexpr std::size_t most_compared = 2048;
 // A buffer with more last uses than these counts as one that nobody is known to come after.
 constexpr std::size_t most_last_uses = 32;
 
+// So much more memory than the smallest placement takes is given for fewer waits.
+constexpr std::size_t spare_bytes = std::size_t{1} << 20, spare_percent = 5;
+
 constexpr std::uint32_t nobody = std::numeric_limits<std::uint32_t>::max();
 
 std::size_t round_up(std::size_t bytes) { return (bytes + granularity - 1) / granularity * granularity; }
@@ -102,10 +105,6 @@ struct Placement {
   std::vector<std::size_t> offsets;  // by item
   std::size_t bytes = 0;
   std::size_t waits = 0;  // pairs of which the later waits only because it has the earlier's memory
-
-  bool operator<(const Placement& other) const {
-    return bytes != other.bytes ? bytes < other.bytes : waits < other.waits;
-  }
 };
 
 // Who had which bytes last. Segments follow each other without gaps.
@@ -240,17 +239,26 @@ Placement place_by_size(Temporaries& temporaries) {
 }
 
 Placement best_placement(Temporaries& temporaries, std::size_t peak) {
-  Placement best = place_by_start(temporaries, {.avoid = true, .grow = true, .smallest_gap = false});
-  const auto is_perfect = [&] { return best.bytes == peak && best.waits == 0; };
-  for (const ByStart way : {ByStart{.avoid = true, .grow = false, .smallest_gap = false},
+  std::vector<Placement> tried;
+  for (const ByStart way : {ByStart{.avoid = true, .grow = true, .smallest_gap = false},
+                            ByStart{.avoid = true, .grow = false, .smallest_gap = false},
                             ByStart{.avoid = true, .grow = false, .smallest_gap = true},
                             ByStart{.avoid = false, .grow = false, .smallest_gap = false},
                             ByStart{.avoid = false, .grow = false, .smallest_gap = true}}) {
-    if (!is_perfect()) best = std::min(best, place_by_start(temporaries, way));
+    tried.push_back(place_by_start(temporaries, way));
+    if (tried.back().bytes == peak && tried.back().waits == 0) return tried.back();
   }
-  if (best.bytes > peak && temporaries.items().size() <= most_compared)
-    best = std::min(best, place_by_size(temporaries));
-  return best;
+  const auto is_smaller = [](const Placement& a, const Placement& b) { return a.bytes < b.bytes; };
+  std::size_t smallest = std::min_element(tried.begin(), tried.end(), is_smaller)->bytes;
+  if (smallest > peak && temporaries.items().size() <= most_compared) {
+    tried.push_back(place_by_size(temporaries));
+    smallest = std::min(smallest, tried.back().bytes);
+  }
+  const std::size_t limit = smallest + std::max(spare_bytes, smallest / 100 * spare_percent);
+  std::erase_if(tried, [&](const Placement& placement) { return placement.bytes > limit; });
+  return *std::min_element(tried.begin(), tried.end(), [](const Placement& a, const Placement& b) {
+    return a.waits != b.waits ? a.waits < b.waits : a.bytes < b.bytes;
+  });
 }
 
 }  // namespace

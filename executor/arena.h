@@ -25,8 +25,8 @@ struct Arena {
   Reachability order;                               // of the nodes as it would be without shared memory
 };
 
-// Several placements are tried, and the smallest is taken; of equal ones that which makes the fewest nodes
-// wait that could run side by side. After match_signatures.
+// Several placements are tried. Of those that are at most 5% or 1 MiB larger than the smallest, the one is
+// taken that makes the fewest nodes wait that could run side by side. After match_signatures.
 Arena place_temporaries(const Plan& plan);
 Arena without_arena(const Plan& plan);
 

@@ -164,22 +164,22 @@ Reachability order_of_nodes(const Plan& plan) {
   return order;
 }
 
-std::vector<ReuseWait> find_dependencies(Plan& plan, const Arena& arena) {
+FoundDependencies find_dependencies(Plan& plan, const Arena& arena) {
   Hazards hazards(plan, &arena);
   Reachability order;
-  std::vector<ReuseWait> reuse_waits;
+  FoundDependencies found;
   std::vector<std::uint32_t> waits;
   for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
     hazards.waits(i, waits);
-    order.add(waits);
+    found.redundant += order.add(waits);
     for (const std::uint32_t earlier : waits) {
       if (arena.bytes > 0 && !arena.order.is_before(earlier, i))
-        reuse_waits.push_back(reuse_wait(plan, arena, earlier, i));
+        found.reuse_waits.push_back(reuse_wait(plan, arena, earlier, i));
     }
     plan.nodes[i].dependencies.clear();
     for (const std::uint32_t earlier : waits) plan.nodes[i].dependencies.push_back({earlier});
   }
-  return reuse_waits;
+  return found;
 }
 
 void check_temporaries(const Plan& plan, const Schedule& schedule) {

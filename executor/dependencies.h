@@ -17,13 +17,18 @@ struct ReuseWait {
   std::uint32_t earlier_buffer, later_buffer;  // the two temporaries
 };
 
+struct FoundDependencies {
+  std::vector<ReuseWait> reuse_waits;
+  std::size_t redundant = 0;  // pairs of nodes with a hazard whose order follows from others
+};
+
 // Who comes before whom where no two buffers share memory. After match_signatures.
 Reachability order_of_nodes(const Plan& plan);
 
 // Fills in PlanNode::dependencies: read after write, write after read and write after write on the same
 // bytes, arena memory included, less what follows from others. Ranges count where an argument's offset and
-// extent are fixed; whole buffers otherwise. Gives what waits for the arena's sake alone.
-std::vector<ReuseWait> find_dependencies(Plan& plan, const Arena& arena);
+// extent are fixed; whole buffers otherwise.
+FoundDependencies find_dependencies(Plan& plan, const Arena& arena);
 
 // Throws Error(bad_schedule) for a temporary that is read before anything in the same step has written it.
 void check_temporaries(const Plan& plan, const Schedule& schedule);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,7 @@ struct FunctionInfo {
   bool layout_known = false;
   std::size_t static_shared_bytes = 0;
   std::size_t max_threads_per_block = 0;  // of this kernel, by its register use
+  std::optional<std::size_t> registers, local_bytes;  // a thread's; empty where the driver does not tell
 };
 
 // Everything one launch of a kernel needs. `arguments` is the packed buffer: the parameters at their C offsets. It is owned by

@@ -25,7 +25,7 @@ std::uint32_t Reachability::united(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::uint32_t>(pages_.size() - 1);
 }
 
-void Reachability::add(std::vector<std::uint32_t>& waits) {
+std::size_t Reachability::add(std::vector<std::uint32_t>& waits) {
   const auto node = static_cast<std::uint32_t>(rows_.size());
   std::sort(waits.begin(), waits.end(), std::greater<>());
   waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
@@ -49,7 +49,9 @@ void Reachability::add(std::vector<std::uint32_t>& waits) {
     }
     pages_[page][wait % page_nodes / 64] |= std::uint64_t{1} << (wait % 64);
   }
+  const std::size_t redundant = waits.size() - kept_.size();
   waits.assign(kept_.rbegin(), kept_.rend());
+  return redundant;
 }
 
 }  // namespace rondo

@@ -17,8 +17,8 @@ class Reachability {
   Reachability() : pages_(1) {}
 
   // The next node, behind all of `waits`, which are earlier nodes in any order, some perhaps twice. Leaves in
-  // `waits`, ascending, those that do not come before another of them.
-  void add(std::vector<std::uint32_t>& waits);
+  // `waits`, ascending, those that do not come before another of them, and gives how many others there were.
+  std::size_t add(std::vector<std::uint32_t>& waits);
   // Whether `earlier` comes before `later`. Both have been added, earlier <= later.
   bool is_before(std::uint32_t earlier, std::uint32_t later) const noexcept {
     return contains(row(later), earlier);

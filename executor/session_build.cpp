@@ -55,16 +55,20 @@ std::vector<rtc::Binary> compile(const Plan& plan, std::span<const rtc::CompileR
 
 // Graphs are replaced by plain launches where the device's do not do what they should.
 Mode usable_mode(Device& device, const SessionOptions& options) {
-  if (options.mode == Mode::eager || !device.driver().graphs_need_a_test()) return options.mode;
-  std::optional<rtc::BinaryCache> cache;
-  if (options.use_cache) cache.emplace(options.cache_directory);
-  const std::string& problem = device.graph_problem(cache ? &*cache : nullptr);
-  if (problem.empty()) return Mode::graph;
-  if (options.notice) options.notice(device.graph_notice());
+  if (why_eager(device, options).empty()) return Mode::graph;
+  if (options.mode == Mode::graph && options.notice) options.notice(device.graph_notice());
   return Mode::eager;
 }
 
 }  // namespace
+
+std::string why_eager(Device& device, const SessionOptions& options) {
+  if (options.mode == Mode::eager) return "asked for";
+  if (!device.driver().graphs_need_a_test()) return "";
+  std::optional<rtc::BinaryCache> cache;
+  if (options.use_cache) cache.emplace(options.cache_directory);
+  return device.graph_problem(cache ? &*cache : nullptr);
+}
 
 Prepared prepare(Schedule schedule, Device& device, const SessionOptions& options) {
   const Clock::time_point start = Clock::now();
@@ -79,13 +83,13 @@ Prepared prepare(Schedule schedule, Device& device, const SessionOptions& option
   const double compile_ms = milliseconds_since(start) - plan_ms;
   check_temporaries(plan, schedule);
   Arena arena = options.separate_buffers ? without_arena(plan) : place_temporaries(plan);
-  std::vector<ReuseWait> reuse_waits = find_dependencies(plan, arena);
+  FoundDependencies found = find_dependencies(plan, arena);
   const std::size_t lane_edges = limit_lanes(plan, plan.lanes);
   return {.schedule = std::move(schedule),
           .plan = std::move(plan),
           .binaries = std::move(binaries),
           .arena = std::move(arena),
-          .reuse_waits = std::move(reuse_waits),
+          .found = std::move(found),
           .lane_edges = lane_edges,
           .plan_ms = plan_ms,
           .compile_ms = compile_ms};

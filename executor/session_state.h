@@ -22,10 +22,12 @@ struct Prepared {
   Plan plan;
   std::vector<rtc::Binary> binaries;  // by unit
   Arena arena;
-  std::vector<ReuseWait> reuse_waits;
+  FoundDependencies found;
   std::size_t lane_edges = 0;  // added by limit_lanes
   double plan_ms = 0, compile_ms = 0;
 };
+// Why a session replays eagerly: a clause, empty where it has a graph.
+std::string why_eager(Device& device, const SessionOptions& options);
 Prepared prepare(Schedule schedule, Device& device, const SessionOptions& options);
 
 // Members are destroyed from last to first: an exec before the graph's memory, memory before the device.

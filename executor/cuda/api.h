@@ -67,6 +67,8 @@ enum class DeviceAttribute : unsigned {
 enum class FunctionAttribute : unsigned {
   max_threads_per_block = 0,
   shared_bytes = 1,
+  local_bytes = 3,
+  registers = 4,
   max_dynamic_shared_bytes = 8
 };
 enum class PointerAttribute : unsigned { memory_type = 2, range_start = 11, range_bytes = 12 };

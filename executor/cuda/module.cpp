@@ -88,13 +88,15 @@ Function find_function(const Api& api, Module module, const std::string& name) {
 
 FunctionInfo function_info(const Api& api, Function function, std::size_t parameters) {
   FunctionInfo info;
-  int threads = 0, shared = 0;
-  check(RONDO_CUDA(api, cuFuncGetAttribute, &threads, FunctionAttribute::max_threads_per_block, function),
-        "asking about a kernel");
-  check(RONDO_CUDA(api, cuFuncGetAttribute, &shared, FunctionAttribute::shared_bytes, function),
-        "asking about a kernel");
-  info.max_threads_per_block = static_cast<std::size_t>(threads);
-  info.static_shared_bytes = static_cast<std::size_t>(shared);
+  const auto get = [&](FunctionAttribute which) {
+    int value = 0;
+    check(RONDO_CUDA(api, cuFuncGetAttribute, &value, which, function), "asking about a kernel");
+    return static_cast<std::size_t>(value);
+  };
+  info.max_threads_per_block = get(FunctionAttribute::max_threads_per_block);
+  info.static_shared_bytes = get(FunctionAttribute::shared_bytes);
+  info.registers = get(FunctionAttribute::registers);
+  info.local_bytes = get(FunctionAttribute::local_bytes);
   if (api.cuFuncGetParamInfo == nullptr) return info;
   // Asking beyond the last one is the only way to learn how many there are (cuda.h 13.0), and an error that
   // tools report.

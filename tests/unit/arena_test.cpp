@@ -31,7 +31,7 @@ TEST(Arena, GivesMemoryOfWhatIsDoneToWhatComesNext) {
   EXPECT_EQ(arena.offsets[b], 256u);
   EXPECT_EQ(arena.offsets[c], 0u);
   // c takes over a's memory, so its writer waits for a's last reader, which it does anyway.
-  EXPECT_THAT(find_dependencies(builder.plan, arena), IsEmpty());
+  EXPECT_THAT(find_dependencies(builder.plan, arena).reuse_waits, IsEmpty());
   EXPECT_THAT(builder.dependencies(2), ElementsAre(1));
 }
 
@@ -63,22 +63,37 @@ TEST(Arena, NeverOverlapsTwoThatLiveAtTheSameTime) {
 // Two chains side by side, one after the other in program order: memory that the first leaves would make the
 // second wait.
 TEST(Arena, TellsWhoWaitsForMemoryAlone) {
+  constexpr std::size_t large = 1 << 20;
   PlanBuilder builder;
   const auto x = builder.buffer(64), y = builder.buffer(64);
-  const auto a = builder.buffer(64, Role::temporary), b = builder.buffer(64, Role::temporary);
+  const auto a = builder.buffer(large, Role::temporary), b = builder.buffer(large, Role::temporary);
   builder.node({{a, true}});
   builder.node({{a, false}, {x, true}});
   builder.node({{b, true}});
   builder.node({{b, false}, {y, true}});
   const Arena arena = place_temporaries(builder.plan);
-  EXPECT_EQ(arena.bytes, 256u);  // the smallest there is, at the price of one wait
-  const std::vector<ReuseWait> waits = find_dependencies(builder.plan, arena);
+  EXPECT_EQ(arena.bytes, large * 4);  // the smallest there is, at the price of one wait
+  const std::vector<ReuseWait> waits = find_dependencies(builder.plan, arena).reuse_waits;
   ASSERT_EQ(waits.size(), 1u);
   EXPECT_EQ(waits[0].earlier, 1u);
   EXPECT_EQ(waits[0].later, 2u);
   EXPECT_EQ(waits[0].earlier_buffer, a);
   EXPECT_EQ(waits[0].later_buffer, b);
   EXPECT_THAT(builder.dependencies(2), ElementsAre(1));
+}
+
+// Where it costs next to nothing, nobody waits for memory.
+TEST(Arena, IsALittleLargerSoThatNobodyWaits) {
+  PlanBuilder builder;
+  for (int strand = 0; strand < 10; ++strand) {
+    const auto a = builder.buffer(1000, Role::temporary), x = builder.buffer(64);
+    builder.node({{a, true}});
+    builder.node({{a, false}, {x, true}});
+  }
+  const Arena arena = place_temporaries(builder.plan);
+  EXPECT_EQ(arena.peak_bytes, 4096u);
+  EXPECT_EQ(arena.bytes, 40960u);
+  EXPECT_THAT(find_dependencies(builder.plan, arena).reuse_waits, IsEmpty());
 }
 
 // Where there is a choice at the same size, memory comes from what is done anyway.
@@ -95,7 +110,7 @@ TEST(Arena, TakesMemoryThatNobodyWaitsFor) {
   const Arena arena = place_temporaries(builder.plan);
   EXPECT_EQ(arena.bytes, 512u);
   EXPECT_EQ(arena.offsets[c], arena.offsets[b]);
-  EXPECT_THAT(find_dependencies(builder.plan, arena), IsEmpty());
+  EXPECT_THAT(find_dependencies(builder.plan, arena).reuse_waits, IsEmpty());
 }
 
 // Every wait of the final plan that the plan without shared memory does not have is told, and no other.
@@ -106,7 +121,7 @@ TEST(Arena, OfRandomPlansTellsEveryWaitForMemoryAlone) {
     PlanBuilder builder;
     constexpr std::uint32_t buffers = 14, nodes = 40;
     for (std::uint32_t i = 0; i < buffers; ++i)
-      builder.buffer(1 + random() % 300, i < 3 ? Role::state : Role::temporary);
+      builder.buffer((1 + random() % 300) << 14, i < 3 ? Role::state : Role::temporary);
     for (std::uint32_t i = 0; i < nodes; ++i) {
       const std::uint32_t near = i * buffers / nodes;
       const auto x = static_cast<std::uint32_t>((near + random() % 4) % buffers),
@@ -115,7 +130,7 @@ TEST(Arena, OfRandomPlansTellsEveryWaitForMemoryAlone) {
     }
     const Arena arena = place_temporaries(builder.plan);
     EXPECT_GE(arena.bytes, arena.peak_bytes);
-    const std::vector<ReuseWait> waits = find_dependencies(builder.plan, arena);
+    const std::vector<ReuseWait> waits = find_dependencies(builder.plan, arena).reuse_waits;
     std::size_t expected = 0;
     for (std::uint32_t i = 0; i < nodes; ++i) {
       for (const std::uint32_t earlier : builder.dependencies(i)) {
@@ -197,7 +212,7 @@ TEST(Arena, OfTheDecodeScheduleIsAsSmallAsItCanBe) {
   RecordProperty("peak_bytes", std::to_string(arena.peak_bytes));
   EXPECT_GT(arena.peak_bytes, 0u);
   EXPECT_LE(static_cast<double>(arena.bytes), 1.05 * static_cast<double>(arena.peak_bytes));
-  EXPECT_THAT(find_dependencies(plan, arena), IsEmpty());
+  EXPECT_THAT(find_dependencies(plan, arena).reuse_waits, IsEmpty());
 }
 
 }  // namespace

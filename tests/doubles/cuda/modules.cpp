@@ -186,7 +186,11 @@ Result cuFuncGetAttribute(int* value, FunctionAttribute attribute, Function func
         *value = static_cast<int>(doubles::host().properties().max_threads_per_block);
         return Result::success;
       case FunctionAttribute::shared_bytes:
+      case FunctionAttribute::local_bytes:
         *value = 0;
+        return Result::success;
+      case FunctionAttribute::registers:
+        *value = 32;  // the host tells none
         return Result::success;
       case FunctionAttribute::max_dynamic_shared_bytes:
         *value = object.max_dynamic_shared;
