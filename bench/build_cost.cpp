@@ -30,29 +30,41 @@ constexpr std::int64_t strands = 4, ops_of_a_part = 32;
 
 std::shared_ptr<rondo::Device> device;
 
-std::string op(const std::string& part, std::int64_t place) {
-  const std::string own = fmt::format("t.{{{} * {} + {}}}", part, ops_of_a_part, place);
+// The op at `place` of a part; `t` and `slice` spell the place of a temporary within the part, and where the
+// part's slices begin.
+std::string op(std::int64_t place, const auto& t, const auto& slice) {
   // The first ops of a part begin from what all strands of the part before have left.
-  const std::string before = place < strands
-                                 ? fmt::format("slices[{} * {} : {}]", part, strands, strands)
-                                 : fmt::format("t.{{{} * {} + {}}}", part, ops_of_a_part, place - strands);
-  const std::string after = place < ops_of_a_part - strands ? own
-                                                            : fmt::format("slices[({} + 1) * {} + {} : 1]",
-                                                                          part, strands, place % strands);
+  const std::string before = place < strands ? fmt::format("slices[{} : {}]", slice(0), strands)
+                                             : fmt::format("t.{}", t(place - strands));
+  const std::string after = place < ops_of_a_part - strands
+                                ? fmt::format("t.{}", t(place))
+                                : fmt::format("slices[{} : 1]", slice(strands + place % strands));
   return fmt::format(
       R"j({{"kernel": "touch", "grid": ["ceil_div(n, 128)"], "block": [128], "args": ["n", "step", "all", "{}", {{"write": "{}"}}]}})j",
       before, after);
+}
+
+std::string written_op(std::int64_t index) {
+  const std::int64_t part = index / ops_of_a_part;
+  return op(
+      index % ops_of_a_part, [&](std::int64_t place) { return part * ops_of_a_part + place; },
+      [&](std::int64_t offset) { return part * strands + offset; });
+}
+
+std::string repeated_op(std::int64_t place) {
+  return op(
+      place, [](std::int64_t at) { return fmt::format("{{part * {} + {}}}", ops_of_a_part, at); },
+      [](std::int64_t offset) { return fmt::format("part * {} + {}", strands, offset); });
 }
 
 std::string schedule(std::int64_t ops, bool written) {
   const std::int64_t parts = std::max<std::int64_t>(1, ops / ops_of_a_part);
   std::string list;
   if (written) {
-    for (std::int64_t i = 0; i < parts * ops_of_a_part; ++i)
-      list += (i == 0 ? "" : ",\n") + op(std::to_string(i / ops_of_a_part), i % ops_of_a_part);
+    for (std::int64_t i = 0; i < parts * ops_of_a_part; ++i) list += (i == 0 ? "" : ",\n") + written_op(i);
   } else {
     for (std::int64_t place = 0; place < ops_of_a_part; ++place)
-      list += (place == 0 ? "" : ",\n") + op("part", place);
+      list += (place == 0 ? "" : ",\n") + repeated_op(place);
     list = fmt::format(R"j({{"repeat": "part", "count": "parts", "ops": [{}]}})j", list);
   }
   return fmt::format(

@@ -125,6 +125,7 @@ std::optional<DataType> ScheduleReader::data_type(const Node& node) {
 }
 
 bool ScheduleReader::check_template(const std::string& text, const std::string& pointer, std::size_t inside) {
+  if (text.find_first_of("{}") == std::string::npos) return true;
   try {
     interpolate({text, pointer}, [&](std::string_view inner) {
       symbols.check_inner(inner);
@@ -215,11 +216,17 @@ std::optional<PlacedExpression> ScheduleReader::placed_expression(const Node& no
 
 void ScheduleReader::check_expression_text(const std::string& text, const std::string& pointer,
                                            std::size_t inside, Use use) {
-  if (text.find_first_of("{}") == std::string::npos) {
-    parse(text, pointer, inside, use);
-  } else {
+  if (text.find_first_of("{}") != std::string::npos) {
     check_template(text, pointer, inside);
+    return;
   }
+  // Where ops are written out, the same few texts come again and again.
+  const bool may_be_known = symbols.loops.empty();
+  std::unordered_set<std::string>& good = good_texts_[use];
+  if (may_be_known && good.contains(text)) return;
+  const std::size_t errors = errors_.size() + left_out_;
+  parse(text, pointer, inside, use);
+  if (may_be_known && errors_.size() + left_out_ == errors) good.insert(text);
 }
 
 std::optional<Template> ScheduleReader::expression_template(const Node& node, Use use) {

@@ -1,8 +1,10 @@
 // The pieces that a schedule is read from: typed values out of JSON, each complaint with its place.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "json_text.h"
@@ -75,6 +77,8 @@ class ScheduleReader {
   const std::string& text_;
   std::vector<JsonError> errors_;
   std::size_t left_out_ = 0;
+  std::map<Use, std::unordered_set<std::string>>
+      good_texts_;  // expressions outside loops that are known to be right
 };
 
 }  // namespace rondo

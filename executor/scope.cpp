@@ -124,7 +124,10 @@ std::string Scope::resolve(std::string_view inner, const std::string& pointer) c
     }
     return rondo::name(plan_.buffers[*index].info.type);
   }
-  return std::to_string(constant(Expression::parse(text), pointer));
+  auto& parsed = parsed_[text];
+  if (!parsed) parsed = std::make_shared<const Expression>(Expression::parse(text));
+  const Value number = value(parsed, pointer);
+  return std::to_string(number.is_fixed() ? number.fixed : constant(*parsed, pointer));  // which refuses it
 }
 
 Value::Operand Scope::operand(const Expression& expression, const std::string& name,
