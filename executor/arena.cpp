@@ -1,7 +1,9 @@
 #include "arena.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <queue>
 
 #include "dependencies.h"
 
@@ -117,6 +119,10 @@ class Ownership {
 
   // The lowest place for `item`, or the one in the smallest gap that is large enough; none beyond `limit`.
   std::optional<std::size_t> find(const Item& item, Wait wait, bool smallest_gap, std::size_t limit) {
+    while (!ends_.empty() && ends_.top().first < item.life.first) {
+      live_bytes_ -= ends_.top().second;
+      ends_.pop();
+    }
     std::optional<std::size_t> found;
     std::size_t found_gap = 0, begin = 0;
     const auto try_gap = [&](std::size_t end) {
@@ -125,7 +131,12 @@ class Ownership {
       found = begin;
       found_gap = gap;
     };
-    for (const Segment& segment : segments_) {
+    // Where less is free than it needs, only the end is left.
+    const bool is_full = extent() - live_bytes_ < item.bytes;
+    const std::size_t first = is_full ? first_of_end(item, wait) : 0;
+    if (first > 0) begin = segments_[first - 1].end;
+    for (std::size_t i = first; i < segments_.size(); ++i) {
+      const Segment& segment = segments_[i];
       if (is_free(segment.owner, item, wait)) continue;
       try_gap(segment.begin);
       if (found && !smallest_gap) return found;
@@ -138,6 +149,8 @@ class Ownership {
   // Gives the bytes to `item`. How many earlier owners it waits for only because of that.
   std::size_t give(const Item& item, std::size_t offset) {
     const std::size_t end = offset + item.bytes;
+    live_bytes_ += item.bytes;
+    ends_.emplace(item.life.last, item.bytes);
     if (end > extent()) segments_.push_back({extent(), end, nobody});
     split(offset);
     split(end);
@@ -166,6 +179,12 @@ class Ownership {
     return temporaries_.life(owner).last < item.life.first &&
            (wait == Wait::allowed || temporaries_.is_after(owner, item.buffer));
   }
+  // The segment behind the last one that is taken.
+  std::size_t first_of_end(const Item& item, Wait wait) {
+    std::size_t first = segments_.size();
+    while (first > 0 && is_free(segments_[first - 1].owner, item, wait)) --first;
+    return first;
+  }
   std::vector<Segment>::iterator at(std::size_t begin) {
     return std::lower_bound(segments_.begin(), segments_.end(), begin,
                             [](const Segment& segment, std::size_t place) { return segment.begin < place; });
@@ -180,8 +199,11 @@ class Ownership {
     segments_.insert(segment + 1, upper);
   }
 
+  using End = std::pair<std::uint32_t, std::size_t>;  // of a life: its last node, and the bytes
   Temporaries& temporaries_;
   std::vector<Segment> segments_;
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;  // of those that live
+  std::size_t live_bytes_ = 0;
 };
 
 // In the order of first uses. `avoid`: where nobody waits for it, as long as that does not make the arena
