@@ -216,7 +216,7 @@ std::string kernels_text(const Explanation& explanation) {
                std::to_string(kernel.threads), blocks, kernel.entry});
   }
   std::string text =
-      "Kernels (shared: static + dynamic bytes; shapes with the params' initial values)\n" + table.text();
+      "Kernels (shared: static + dynamic bytes; shapes with the params' values)\n" + table.text();
   Table attributes({"node", "op", "attributes"});
   std::size_t count = 0;
   for (std::size_t i = 0; i < explanation.nodes.size(); ++i) {
@@ -291,7 +291,8 @@ std::string to_dot(const Explanation& explanation) {
 int show(const ExplainArguments& arguments, Environment& environment) {
   SessionBuilder builder(arguments.session, environment.console);
   const auto device = open_device(arguments.session.device);
-  const Explanation explanation = explain(arguments.session.schedule, *device, builder.options());
+  const Explanation explanation = explain(arguments.session.schedule, *device, builder.options(),
+                                          parse_assignments("--set", arguments.session.settings));
   environment.console.clear_progress();
   environment.console.print(arguments.dot    ? to_dot(explanation)
                             : arguments.json ? cli::to_text(to_json(explanation))
@@ -308,6 +309,7 @@ void add_explain(CLI::App& program, Action& action) {
   add_schedule_argument(command, arguments->session);
   add_build_options(command, arguments->session);
   add_mode_option(command, arguments->session);
+  add_set_option(command, arguments->session);
   CLI::Option* const dot = command.add_flag("--dot", arguments->dot, "The graph alone, for Graphviz");
   command.add_flag("--json", arguments->json, "Everything, as one JSON object")->excludes(dot);
   command.callback([&action, arguments] {

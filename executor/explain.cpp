@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "graph_shape.h"
 #include "handles.h"
@@ -178,10 +179,42 @@ void explain_arena(Explanation& result, const Prepared& prepared) {
   }
 }
 
+void set_step_value(Plan& plan, const std::string& name, const std::string& text) {
+  std::vector<std::string> steps;
+  for (const PlanParam& param : plan.params) {
+    if (param.info.is_step) steps.push_back(param.info.name);
+  }
+  const auto found = plan.param_index.find(name);
+  if (found == plan.param_index.end() || !plan.params[found->second].info.is_step) {
+    throw Error(ErrorCode::bad_argument,
+                fmt::format("the schedule has no step param \"{}\".{}", name, suggest(name, steps)));
+  }
+  ParamInfo& param = plan.params[found->second].info;
+  const char* const end = text.data() + text.size();
+  if (info(param.type).is_float) {  // nothing that is told depends on it
+    double real = 0;
+    const auto [rest, code] = std::from_chars(text.data(), end, real);
+    if (code == std::errc() && rest == end) return;
+    throw Error(ErrorCode::bad_argument, fmt::format("\"{}\" is no value for the param \"{}\" of type {}",
+                                                     text, name, rondo::name(param.type)));
+  }
+  std::int64_t value = text == "true" ? 1 : 0;
+  const auto [rest, code] = std::from_chars(text.data(), end, value);
+  const bool is_number = (code == std::errc() && rest == end) || text == "true" || text == "false";
+  if (!is_number || value < param.smallest || value > param.largest) {
+    throw Error(ErrorCode::bad_argument,
+                fmt::format("\"{}\" is no value for the param \"{}\" of type {}: its range is {} to {}", text,
+                            name, rondo::name(param.type), param.smallest, param.largest));
+  }
+  param.integer = value;
+}
+
 }  // namespace
 
-Explanation explain(const std::filesystem::path& file, Device& device, const SessionOptions& options) {
-  const Prepared prepared = prepare(Schedule::load(file), device, options);
+Explanation explain(const std::filesystem::path& file, Device& device, const SessionOptions& options,
+                    const std::vector<std::pair<std::string, std::string>>& step_values) {
+  Prepared prepared = prepare(Schedule::load(file), device, options);
+  for (const auto& [name, text] : step_values) set_step_value(prepared.plan, name, text);
   const Plan& plan = prepared.plan;
   Explanation result;
   result.schedule = prepared.schedule.name;

@@ -93,6 +93,12 @@ class Explain(ProgramTest):
         self.assertEqual((kernels["part"]["nodes"], kernels["part"]["least_blocks"], kernels["part"]["most_blocks"]), (6, 3, 3))
         self.assertEqual(kernels["add"]["threads"], 1)
 
+    def test_shapes_follow_what_is_set(self):
+        kernels = {kernel["name"]: kernel for kernel in self.explain("--set", "rows=7", "--set", "idle=2.5")["kernels"]}
+        self.assertEqual(kernels["part"]["most_blocks"], 7)
+        for setting, says in (("rows=11", "its range is 1 to 10"), ("rows=many", "many"), ("row=1", "rows"), ("idle=no", "idle"), ("size=1", "no step param")):
+            self.assert_refused("explain", self.write_schedule(STRANDS), "--device", "host", "--set", setting, says=says)
+
     def test_text_is_for_people(self):
         text = self.rondo("explain", self.write_schedule(STRANDS), "--device", "host").stdout
         for part in ("strands on host", "graph mode", "Step params", "13 nodes", "Kernels", "Arena", "part.5"):

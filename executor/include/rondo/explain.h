@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rondo/data_type.h"
@@ -29,11 +30,12 @@ struct ExplainedParam {
   DataType type = DataType::i32;
   Way way = Way::unused;
   std::string why = {};
-  std::size_t nodes = 0;         // that are rewritten when it is set; by slot: the one that publishes
-  std::size_t bytes = 0;         // of their arguments, that depend on it
-  std::size_t readers = 0;       // nodes that read it by slot
-  bool changes_shapes = false;   // some grid, block or shared memory depends on it
-  std::optional<double> set_ns = std::nullopt;  // expected host time of its updates in a step; empty: not measured here
+  std::size_t nodes = 0;        // that are rewritten when it is set; by slot: the one that publishes
+  std::size_t bytes = 0;        // of their arguments, that depend on it
+  std::size_t readers = 0;      // nodes that read it by slot
+  bool changes_shapes = false;  // some grid, block or shared memory depends on it
+  std::optional<double> set_ns =
+      std::nullopt;  // expected host time of its updates in a step; empty: not measured here
 };
 
 struct ExplainedKernel {
@@ -41,12 +43,12 @@ struct ExplainedKernel {
   std::size_t nodes = 0;
   std::optional<std::size_t> registers, local_bytes;  // a thread's; empty where the driver does not tell
   std::size_t static_shared_bytes = 0;
-  // Over its nodes, with the step params' initial values.
+  // Over its nodes, with the step params' values.
   std::size_t dynamic_shared_bytes = 0, threads = 0;  // largest; a block's
   std::size_t least_blocks = 0, most_blocks = 0;
 };
 
-// One op as it is launched, with the step params' initial values.
+// One op as it is launched, with the step params' values.
 struct ExplainedNode {
   struct Edge {
     std::uint32_t earlier;  // index into Explanation::nodes
@@ -101,8 +103,9 @@ struct Explanation {
 };
 
 // Plans and compiles as Session::load does, and asks the device about the kernels; allocates no buffer and
-// launches nothing (but what open devices do to try their graphs). Throws Error(bad_schedule, bad_argument,
-// missing_backend, run_time).
-Explanation explain(const std::filesystem::path& file, Device& device, const SessionOptions& options);
+// launches nothing (but what devices do to try their graphs). `step_values`, name and text, in place of step
+// params' initial values: {"pos", "17"}. Throws Error(bad_schedule, bad_argument, missing_backend, run_time).
+Explanation explain(const std::filesystem::path& file, Device& device, const SessionOptions& options,
+                    const std::vector<std::pair<std::string, std::string>>& step_values = {});
 
 }  // namespace rondo
