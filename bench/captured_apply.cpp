@@ -9,26 +9,14 @@
 // Counters, medians over all samples: rondo_us and loop_us; ratio, the one over the other.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <memory>
-#include <numeric>
-#include <stdexcept>
-#include <vector>
 
-#include "compiler.h"
-#include "cuda/api.h"
-#include "driver.h"
-#include "dynamic_library.h"
-#include "handles.h"
+#include "raw_cuda.h"
 #include "rondo/captured_graph.h"
-#include "rondo/device.h"
 
 namespace {
 
-using rondo::cuda::Api;
-using rondo::cuda::Result;
+using namespace bench;
 
 constexpr std::size_t node_count = 1024;
 constexpr int samples = 1000;
@@ -43,65 +31,6 @@ struct Arguments {
   float g, h;
 };
 constexpr std::size_t changed_argument = 5;  // f
-
-double microseconds(const auto& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double>& values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-void check(Result result, const char* call) {
-  if (result != Result::success) throw std::runtime_error(std::string(call) + " failed");
-}
-#define CHECK(call) check(call, #call)
-
-// What Rondo itself does not call.
-struct CaptureApi {
-  rondo::DynamicLibrary library;
-  Result (*begin)(rondo::cuda::Stream, unsigned mode) = nullptr;
-  Result (*end)(rondo::cuda::Stream, rondo::cuda::Graph*) = nullptr;
-  struct UpdateInfo {
-    int result;
-    void *error_node, *error_from_node;
-  };
-  Result (*update)(rondo::cuda::Exec, rondo::cuda::Graph, UpdateInfo*) = nullptr;
-
-  explicit CaptureApi(const std::string& path) {
-    std::string problem;
-    library = rondo::DynamicLibrary::open(path, problem);
-    begin = library.function<Result(rondo::cuda::Stream, unsigned)>("cuStreamBeginCapture_v2");
-    end = library.function<Result(rondo::cuda::Stream, rondo::cuda::Graph*)>("cuStreamEndCapture");
-    update =
-        library.function<Result(rondo::cuda::Exec, rondo::cuda::Graph, UpdateInfo*)>("cuGraphExecUpdate_v2");
-    if (begin == nullptr || end == nullptr || update == nullptr) {
-      throw std::runtime_error("the driver has no stream capture or no cuGraphExecUpdate_v2");
-    }
-  }
-};
-
-class CurrentContext {
- public:
-  explicit CurrentContext(const Api& api) : api_(api) {
-    rondo::cuda::Context context = nullptr;
-    CHECK(api_.cuDevicePrimaryCtxRetain(&context, 0));
-    CHECK(api_.cuCtxPushCurrent_v2(context));
-  }
-  ~CurrentContext() {
-    rondo::cuda::Context context = nullptr;
-    api_.cuCtxPopCurrent_v2(&context);
-    api_.cuDevicePrimaryCtxRelease_v2(0);
-  }
-
- private:
-  const Api& api_;
-};
 
 // A chain that was captured from a stream, and two execs of it.
 class Captured {
@@ -133,14 +62,12 @@ class Captured {
   }
 
   rondo::GraphHandle capture() {
-    const auto stream = reinterpret_cast<rondo::cuda::Stream>(stream_.get());
+    const rondo::cuda::Stream stream = native(stream_.get());
     constexpr unsigned thread_local_mode = 1;
     CHECK(capture_api.begin(stream, thread_local_mode));
     for (std::size_t i = 0; i < node_count; ++i) {
-      std::size_t bytes = sizeof arguments;
-      void* extra[] = {rondo::cuda::launch_buffer(), &arguments, rondo::cuda::launch_buffer_size(), &bytes,
-                       rondo::cuda::launch_end()};
-      CHECK(api->cuLaunchKernel(function_, 4, 1, 1, 128, 1, 1, 0, stream, nullptr, extra));
+      Extra extra(&arguments, sizeof arguments);
+      CHECK(api->cuLaunchKernel(function_, 4, 1, 1, 128, 1, 1, 0, stream, nullptr, extra.list()));
     }
     rondo::cuda::Graph graph = nullptr;
     CHECK(capture_api.end(stream, &graph));
@@ -149,30 +76,21 @@ class Captured {
 
   // What somebody who knows every node's arguments would write.
   void loop(std::size_t changed) {
-    std::size_t bytes = sizeof arguments;
-    void* extra[] = {rondo::cuda::launch_buffer(), &arguments, rondo::cuda::launch_buffer_size(), &bytes,
-                     rondo::cuda::launch_end()};
-    const rondo::cuda::KernelNodeParameters parameters{function_, 4, 1,       1,     128,     1,
-                                                       1,         0, nullptr, extra, nullptr, nullptr};
+    Extra extra(&arguments, sizeof arguments);
+    const rondo::cuda::KernelNodeParameters parameters{
+        function_, 4, 1, 1, 128, 1, 1, 0, nullptr, extra.list(), nullptr, nullptr};
     Result result = Result::success;
     for (std::size_t i = 0; i < changed && result == Result::success; ++i) {
       ++arguments.f;
       result = api->cuGraphExecKernelNodeSetParams_v2(native(by_loop.get()), nodes[i], &parameters);
     }
-    check(result, "cuGraphExecKernelNodeSetParams_v2");
+    bench::check(result, "cuGraphExecKernelNodeSetParams_v2");
   }
   void launch(const rondo::OwnedExec& exec) {
     rondo::check(driver.launch_graph(exec.get(), stream_.get()), "launching");
     rondo::check(driver.synchronize(stream_.get()), "waiting");
   }
   rondo::GraphHandle graph() const { return graph_.get(); }
-
-  static rondo::cuda::Graph native(rondo::GraphHandle graph) {
-    return reinterpret_cast<rondo::cuda::Graph>(graph);
-  }
-  static rondo::cuda::Exec native(rondo::ExecHandle exec) {
-    return reinterpret_cast<rondo::cuda::Exec>(exec);
-  }
 
   const std::shared_ptr<rondo::Device> device = rondo::open_device("cuda:0");
   rondo::Driver& driver = device->driver();
@@ -235,10 +153,8 @@ void recapture(benchmark::State& state) {
     rondo::OwnedGraph graph;
     capture_us.push_back(microseconds([&] { graph = {chain.driver, chain.capture()}; }));
     CaptureApi::UpdateInfo info{};
-    update_us.push_back(microseconds([&] {
-      CHECK(chain.capture_api.update(Captured::native(chain.by_loop.get()), Captured::native(graph.get()),
-                                     &info));
-    }));
+    update_us.push_back(microseconds(
+        [&] { CHECK(chain.capture_api.update(native(chain.by_loop.get()), native(graph.get()), &info)); }));
     state.SetIterationTime((capture_us.back() + update_us.back()) * 1e-6);
     chain.launch(chain.by_loop);
   }

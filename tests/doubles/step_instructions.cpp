@@ -1,8 +1,9 @@
 // For counting instructions: builds a chain of 64 kernels of which `changed` depend on a step param, and
-// makes `steps` steps, set and launch, all of them in a function of a name that callgrind can be told. What
-// is counted is the calling thread's.
+// makes `steps` steps, each of them, set and launch, in a function of a name that callgrind can be told, and
+// waits for it outside of that function, so that no step meets work of another. What is counted is the
+// calling thread's.
 //
-//     valgrind --tool=callgrind --toggle-collect=rondo_bench_steps step_instructions host 64 1000
+//     valgrind --tool=callgrind --toggle-collect=rondo_one_step step_instructions host 64 200
 #include <fmt/format.h>
 
 #include <charconv>
@@ -31,13 +32,10 @@ rondo::Session chain(const char* device, int changed) {
 
 }  // namespace
 
-extern "C" [[gnu::noinline]] void rondo_bench_steps(rondo::Session& session, rondo::ParamHandle step,
-                                                    int count) {
-  for (int i = 1; i <= count; ++i) {
-    rondo::Status status = session.set(step, i);
-    if (status.ok()) status = session.launch();
-    if (!status.ok()) throw session.error(status);
-  }
+extern "C" [[gnu::noinline]] rondo::Status rondo_one_step(rondo::Session& session, rondo::ParamHandle step,
+                                                          int value) {
+  const rondo::Status status = session.set(step, value);
+  return status.ok() ? session.launch() : status;
 }
 
 int main(int argc, char** argv) {
@@ -56,8 +54,11 @@ int main(int argc, char** argv) {
   }
   try {
     rondo::Session session = chain(argv[1], changed);
-    rondo_bench_steps(session, session.param("step"), steps);
-    rondo::check(session.synchronize(), "waiting");
+    const rondo::ParamHandle step = session.param("step");
+    for (int i = 1; i <= steps; ++i) {
+      rondo::check(rondo_one_step(session, step, i), "a step");
+      rondo::check(session.synchronize(), "waiting");
+    }
   } catch (const rondo::Error& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return error.exit_code();
