@@ -49,6 +49,7 @@ rtc::CompileRequest builtin_unit() {
   rtc::CompileRequest unit;
   unit.file = "builtin.cu";
   unit.source = std::string(builtin_source);
+  unit.headers = rtc::collect_headers(unit.file, unit.source);
   return unit;
 }
 

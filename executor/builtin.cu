@@ -1,5 +1,7 @@
 // Kernels of Rondo's own; see builtin.h. Any block, any grid, any warp size.
 
+#include "portable.cuh"
+
 namespace rondo_builtin {
 
 template <int bytes>
@@ -29,6 +31,7 @@ struct word<16> {
 template <int bytes>
 __global__ void copy(const typename word<bytes>::type* from, typename word<bytes>::type* to, long long count, long long elements,
                      long long words) {
+  rondo_wait_for_inputs();
   const long long total = count / elements * words;
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < total; i += step) to[i] = from[i];
@@ -36,6 +39,7 @@ __global__ void copy(const typename word<bytes>::type* from, typename word<bytes
 
 template <int bytes>
 __global__ void fill(typename word<bytes>::type* to, typename word<bytes>::type value, long long count) {
+  rondo_wait_for_inputs();
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) to[i] = value;
 }
@@ -47,6 +51,7 @@ struct slot_values {
 
 template <int count>
 __global__ void publish(slot_values<count> values, unsigned long long* slots) {
+  rondo_wait_for_inputs();
   for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) slots[i] = values.value[i];
 }
 

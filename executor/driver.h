@@ -110,6 +110,8 @@ class Driver {
   // `parameters`: how many the kernel has by its signature. A kernel with fewer is an error; one with more goes unnoticed where the
   // driver can only be asked for one after another (cuda).
   virtual FunctionInfo function_info(FunctionHandle function, std::size_t parameters) = 0;
+  // How many blocks of that shape the whole device holds at once: the largest grid of a cooperative launch. 0: the device has none.
+  virtual std::size_t resident_blocks(FunctionHandle, const LaunchShape&) { return 0; }
   // Allows launches of `function` with up to `bytes` of dynamic shared memory. Above the device's limit: throws.
   virtual void allow_dynamic_shared(FunctionHandle function, std::size_t bytes) = 0;
 
@@ -121,9 +123,6 @@ class Driver {
   }
   virtual void leave(std::intptr_t) noexcept {}
 
-  // How many blocks of that shape the whole device holds at once: the largest grid of a cooperative launch. 0: the device has none.
-  virtual std::size_t resident_blocks(FunctionHandle, const LaunchShape&) { return 0; }
-
   // One plain launch. In a DriverScope.
   virtual Status launch(const KernelLaunch& launch, StreamHandle stream) noexcept = 0;
 
@@ -133,7 +132,8 @@ class Driver {
   virtual NodeHandle add_kernel_node(GraphHandle graph, const KernelLaunch& launch) = 0;
   // All of them at once, or none where one is refused. Programmatic edges are between kernel nodes.
   virtual void add_dependencies(GraphHandle graph, std::span<const GraphEdge> edges) = 0;
-  virtual ExecHandle instantiate(GraphHandle graph) = 0;
+  // With by_node_priority each node has its own priority, else that of the stream it is launched into.
+  virtual ExecHandle instantiate(GraphHandle graph, bool by_node_priority = false) = 0;
   virtual void destroy_exec(ExecHandle exec) noexcept = 0;
   virtual void upload(ExecHandle exec, StreamHandle stream) = 0;
   // The next three in a DriverScope. Updates affect launches made after the call; those already queued keep what they had.

@@ -37,6 +37,20 @@ inline Status check_launch_limits(const KernelLaunch& launch, const DeviceProper
     return refuse("more dynamic shared memory than the device has for a block");
   if (launch.argument_bytes > device.max_argument_bytes)
     return refuse("more bytes of arguments than the device's limit");
+  if (launch.attributes != nullptr) {
+    const Dim3 cluster = launch.attributes->cluster;
+    if (launch.attributes->cooperative && !device.has_cooperative_launch)
+      return refuse("a cooperative launch, which the device does not have");
+    if (launch.attributes->has_cluster()) {
+      if (device.max_cluster_blocks == 0) return refuse("a launch with clusters, which the device does not have");
+      if (is_zero(cluster)) return refuse("a dimension of the cluster is zero");
+      if (std::uint64_t{cluster.x} * cluster.y > device.max_cluster_blocks ||
+          std::uint64_t{cluster.x} * cluster.y * cluster.z > device.max_cluster_blocks)
+        return refuse("more blocks in a cluster than the device's limit");
+      if (shape.grid.x % cluster.x != 0 || shape.grid.y % cluster.y != 0 || shape.grid.z % cluster.z != 0)
+        return refuse("a dimension of the grid is no multiple of the cluster's");
+    }
+  }
   if (launch.argument_bytes != 0 && launch.arguments == nullptr)
     return refuse("a launch without its arguments");
   return {};

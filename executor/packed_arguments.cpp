@@ -52,7 +52,9 @@ PackedArguments::PackedArguments(const Plan& plan, const DeviceProperties& devic
                           .launch = {.function = functions[plan_node.kernel],
                                      .shape = {},
                                      .arguments = current_.data() + begin,
-                                     .argument_bytes = plan_node.argument_bytes}},
+                                     .argument_bytes = plan_node.argument_bytes,
+                                     .attributes =
+                                         plan_node.attributes.are_default() ? nullptr : &plan_node.attributes}},
               .first_dynamic = static_cast<std::uint32_t>(dynamic_.size()),
               .end_dynamic = 0};
     if (!plan_node.attributes.are_default()) {
@@ -280,6 +282,12 @@ Status PackedArguments::stage_shape(std::uint32_t index) noexcept {
   if (shared < 0 || shared > most_shared) {
     return refuse("more shared memory than the device has beside the kernel's own", index, {}, shared,
                   most_shared);
+  }
+  const Dim3 cluster = plan.attributes.cluster;
+  const std::uint32_t sizes[3] = {cluster.x, cluster.y, cluster.z};
+  for (std::size_t i = 0; i < 3 && plan.attributes.has_cluster(); ++i) {
+    if (grid[i] % sizes[i] != 0)
+      return refuse("a grid dimension is no multiple of the cluster's", index, {}, grid[i], sizes[i]);
   }
   node.enabled = enabled;
   // A disabled node keeps the shape it had: no driver takes an empty grid.

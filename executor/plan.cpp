@@ -62,7 +62,8 @@ class KernelTable {
     plan_.kernels.push_back({.name = name,
                              .unit = static_cast<std::uint32_t>(unit),
                              .entry = entry_of(plan_.units[unit], kernel.entry),
-                             .pointer = kernel.declaration->pointer});
+                             .pointer = kernel.declaration->pointer,
+                             .pdl = kernel.pdl});
     used_.emplace(name, index);
     return index;
   }
@@ -78,7 +79,8 @@ class KernelTable {
     plan_.kernels.push_back({.name = entry,
                              .unit = *builtin_unit_,
                              .entry = entry_of(plan_.units[*builtin_unit_], entry),
-                             .pointer = ""});
+                             .pointer = "",
+                             .pdl = true});
     used_.emplace("rondo:" + entry, index);
     return index;
   }
@@ -88,11 +90,15 @@ class KernelTable {
     const KernelDeclaration* declaration;
     std::string entry;
     std::vector<std::pair<std::string, std::string>> defines;
+    bool pdl;
   };
 
   void add(const Scope& scope, const KernelDeclaration& declaration) {
     Declared kernel{
-        .declaration = &declaration, .entry = scope.interpolate(declaration.entry), .defines = {}};
+        .declaration = &declaration,
+        .entry = scope.interpolate(declaration.entry),
+        .defines = {},
+        .pdl = declaration.pdl && scope.constant(declaration.pdl->value, declaration.pdl->pointer) != 0};
     for (const auto& [name, value] : declaration.defines)
       kernel.defines.emplace_back(name, define_text(scope, value));
     const std::string name = scope.interpolate(declaration.name);
@@ -242,7 +248,74 @@ class Unroller {
     if (what.shared) node.shared = scope_.value(*what.shared);
     for (const Argument& argument : what.args) node.arguments.push_back(this->argument(argument));
     check_shape(what, node);
+    set_attributes(what, node);
     append(std::move(node), op, name);
+  }
+
+  void set_attributes(const KernelOp& what, PlanNode& node) const {
+    LaunchAttributes& attributes = node.attributes;
+    if (what.cooperative && scope_.constant(what.cooperative->value, what.cooperative->pointer) != 0) {
+      attributes.cooperative = true;
+      const auto complain = [&](const char* why, const char* hint) {
+        throw Complaint{.pointer = what.cooperative->pointer, .message = why, .hint = hint};
+      };
+      if (!device_.has_cooperative_launch) {
+        complain("this device has no cooperative launches",
+                 "\"cooperative\" takes an expression, as \"when\" does: device.has_cooperative_launches.");
+      }
+      const auto is_fixed = [](const Value& value) { return value.is_fixed(); };
+      if (!std::all_of(node.grid.begin(), node.grid.end(), is_fixed) ||
+          !std::all_of(node.block.begin(), node.block.end(), is_fixed) || !node.shared.is_fixed()) {
+        complain(
+            "the grid, block and shared memory of a cooperative op are constants",
+            "All its blocks have to be on the device at once, which is checked when the graph is built.");
+      }
+    }
+    if (what.priority) {
+      const std::int64_t priority = fixed(*what.priority, "a priority");
+      if (priority < INT32_MIN || priority > INT32_MAX) {
+        throw Complaint{.pointer = what.priority->pointer,
+                        .message = fmt::format("a priority has 32 bits, and this is {}", priority)};
+      }
+      attributes.priority = static_cast<int>(priority);
+    }
+    if (!what.cluster.empty()) set_cluster(what, node);
+  }
+
+  void set_cluster(const KernelOp& what, PlanNode& node) const {
+    const auto complain = [&](std::size_t axis, std::string why, const char* hint = "") {
+      throw Complaint{.pointer = what.cluster[axis].pointer, .message = std::move(why), .hint = hint};
+    };
+    if (device_.max_cluster_blocks == 0) {
+      complain(0, "this device has no thread block clusters",
+               "An op for such devices beside it takes a \"when\": device.max_cluster_blocks == 0.");
+    }
+    std::uint32_t sizes[3] = {1, 1, 1};
+    std::uint64_t blocks = 1;
+    for (std::size_t i = 0; i < what.cluster.size(); ++i) {
+      const std::int64_t size = fixed(what.cluster[i], "a cluster's size");
+      if (size < 1 || size > device_.max_cluster_blocks ||
+          (blocks *= static_cast<std::uint64_t>(size)) > device_.max_cluster_blocks) {
+        complain(i, fmt::format("a cluster has 1 to {} blocks in all on this device; this size is {}",
+                                device_.max_cluster_blocks, size));
+      }
+      sizes[i] = static_cast<std::uint32_t>(size);
+    }
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (node.grid[i].is_fixed() && node.grid[i].fixed % sizes[i] != 0) {
+        complain(std::min(i, what.cluster.size() - 1),
+                 fmt::format("the grid's {} blocks along axis {} are no multiple of the cluster's {}",
+                             node.grid[i].fixed, i, sizes[i]));
+      }
+    }
+    node.attributes.cluster = {sizes[0], sizes[1], sizes[2]};
+  }
+
+  std::int64_t fixed(const Template& text, const char* what) const {
+    const Value value = scope_.value(text);
+    if (!value.is_fixed())
+      throw Complaint{.pointer = text.pointer, .message = fmt::format("{} can only use constants", what)};
+    return value.fixed;
   }
 
   void check_shape(const KernelOp& what, const PlanNode& node) const {
@@ -515,6 +588,38 @@ class Unroller {
 };
 
 }  // namespace
+
+bool PlanNode::may_be_disabled(const Plan& plan) const {
+  return std::any_of(grid.begin(), grid.end(), [&](const Value& extent) {
+    if (extent.is_fixed()) return false;
+    const std::optional<Value::Affine> form = extent.affine(plan);
+    if (!form) return true;
+    const ParamInfo& param = plan.params[form->param].info;
+    return std::min(form->scale * param.smallest, form->scale * param.largest) + form->addend < 1;
+  });
+}
+
+// A programmatic edge lets the later kernel start early and leaves the waiting to it. That is right because
+// - its threads all wait before they touch what any op writes (`pdl`), and what they wait for is that the
+//   earlier kernel has ended and its writes can be seen (PTX ISA, griddepcontrol.wait);
+// - through it they wait for everything before it too: a kernel whose own edges are full has not started
+// before
+//   those ended, and one that waits has not ended before they did. So an edge that others imply may go,
+//   whatever their kinds.
+// A disabled node waits for nothing and is passed at once, and what a cooperative kernel's blocks wait for
+// must be resident beside them: such nodes keep full edges.
+EdgeKind Plan::edge_kind(std::uint32_t earlier, std::uint32_t later) const {
+  const auto may_overlap = [&](const PlanNode& node) {
+    return kernels[node.kernel].pdl && !node.attributes.cooperative && !node.may_be_disabled(*this);
+  };
+  return may_overlap(nodes[earlier]) && may_overlap(nodes[later]) ? EdgeKind::programmatic : EdgeKind::full;
+}
+
+void Plan::set_edge_kinds() {
+  for (std::uint32_t i = 0; i < nodes.size(); ++i) {
+    for (Dependency& dependency : nodes[i].dependencies) dependency.kind = edge_kind(dependency.node, i);
+  }
+}
 
 Place Plan::place(const Schedule& schedule, std::size_t node, std::optional<std::size_t> argument) const {
   const PlanNode& at = nodes[node];

@@ -113,10 +113,8 @@ struct PlanNode {
   LaunchAttributes attributes;           // but for argument_offsets
   std::vector<Dependency> dependencies;  // transitively reduced
 
-  // Whether some step's values may leave it out: its grid depends on a step param.
-  bool may_be_disabled() const noexcept {
-    return !grid[0].is_fixed() || !grid[1].is_fixed() || !grid[2].is_fixed();
-  }
+  // Whether some values of the step params may leave its grid empty, so that it is disabled.
+  bool may_be_disabled(const Plan& plan) const;
 };
 
 // One kernel that some op launches.
@@ -144,6 +142,9 @@ struct Plan {
   // For diagnostics: where node `index` (and its argument) stands in the schedule.
   Place place(const Schedule& schedule, std::size_t node,
               std::optional<std::size_t> argument = std::nullopt) const;
+  // Of the dependency of node `later` on node `earlier`.
+  EdgeKind edge_kind(std::uint32_t earlier, std::uint32_t later) const;
+  void set_edge_kinds();  // of all dependencies
 };
 
 // Throws Error(bad_schedule or bad_argument) with everything that is wrong.

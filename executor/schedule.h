@@ -90,6 +90,7 @@ struct KernelDeclaration {
   std::optional<Placed<std::string>> code;    // or the text itself
   Template entry;                             // a C++ expression, "saxpy<float>"
   std::vector<std::pair<std::string, Template>> defines;
+  std::optional<PlacedExpression> pdl;        // it waits itself for what it depends on
   std::string pointer;
 };
 
@@ -119,6 +120,9 @@ struct KernelOp {
   Template kernel;
   std::vector<Template> grid, block;  // 1 to 3 expressions each
   std::optional<Template> shared;     // bytes of dynamic shared memory
+  std::optional<PlacedExpression> cooperative;
+  std::vector<Template> cluster;      // none, or 1 to 3 expressions
+  std::optional<Template> priority;
   std::vector<Argument> args;
 };
 struct CopyOp {

@@ -28,11 +28,12 @@ constexpr ScheduleKey buffer_entries[] = {{"role", required}, {"type", optional}
                                           {"for", optional},  {"tensor", optional}, {"file", optional},
                                           {"fill", optional}};
 constexpr ScheduleKey random_entries[] = {{"random", required}};
-constexpr ScheduleKey kernel_entries[] = {
-    {"source", optional}, {"code", optional}, {"entry", required}, {"defines", optional}, {"for", optional}};
-constexpr ScheduleKey kernel_op_entries[] = {{"kernel", required}, {"grid", required},   {"block", required},
-                                             {"args", required},   {"shared", optional}, {"name", optional},
-                                             {"when", optional}};
+constexpr ScheduleKey kernel_entries[] = {{"source", optional},  {"code", optional}, {"entry", required},
+                                          {"defines", optional}, {"pdl", optional},  {"for", optional}};
+constexpr ScheduleKey kernel_op_entries[] = {
+    {"kernel", required}, {"grid", required},        {"block", required},   {"args", required},
+    {"shared", optional}, {"cooperative", optional}, {"cluster", optional}, {"priority", optional},
+    {"name", optional},   {"when", optional}};
 constexpr ScheduleKey copy_entries[] = {
     {"copy", required}, {"to", required}, {"name", optional}, {"when", optional}};
 constexpr ScheduleKey fill_entries[] = {

@@ -74,10 +74,15 @@ KernelOp ScheduleParser::kernel_op(const JsonObject& object, const std::string& 
     }
     op.kernel = std::move(*name);
   }
-  op.grid = launch_shape(object, pointer, "grid");
-  op.block = launch_shape(object, pointer, "block");
+  op.grid = launch_shape(object, pointer, "grid", Use::steps);
+  op.block = launch_shape(object, pointer, "block", Use::steps);
   if (const auto shared = Reader::member(object, pointer, "shared"))
     op.shared = reader_.expression_template(*shared, Use::steps);
+  if (const auto cooperative = Reader::member(object, pointer, "cooperative"))
+    op.cooperative = reader_.placed_expression(*cooperative, Use::constants, true);
+  op.cluster = launch_shape(object, pointer, "cluster", Use::constants);
+  if (const auto priority = Reader::member(object, pointer, "priority"))
+    op.priority = reader_.expression_template(*priority, Use::constants);
   if (const auto args = Reader::member(object, pointer, "args")) {
     if (const JsonArray* items = reader_.array(*args, "an array of arguments")) {
       for (std::size_t i = 0; i < items->size(); ++i) {
@@ -90,7 +95,7 @@ KernelOp ScheduleParser::kernel_op(const JsonObject& object, const std::string& 
 }
 
 std::vector<Template> ScheduleParser::launch_shape(const JsonObject& object, const std::string& pointer,
-                                                   std::string_view key) {
+                                                   std::string_view key, Use use) {
   std::vector<Template> sizes;
   const auto node = Reader::member(object, pointer, key);
   if (!node) return sizes;
@@ -102,8 +107,7 @@ std::vector<Template> ScheduleParser::launch_shape(const JsonObject& object, con
     return sizes;
   }
   for (std::size_t i = 0; i < items->size(); ++i) {
-    if (auto size =
-            reader_.expression_template({&(*items)[i], child_pointer(node->pointer, i)}, Use::steps)) {
+    if (auto size = reader_.expression_template({&(*items)[i], child_pointer(node->pointer, i)}, use)) {
       sizes.push_back(std::move(*size));
     }
   }

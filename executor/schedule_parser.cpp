@@ -487,6 +487,8 @@ void ScheduleParser::kernel(const std::string& name, const Node& node) {
   }
   if (const auto node_of_defines = Reader::member(*object, node.pointer, "defines"))
     defines(*node_of_defines, kernel);
+  if (const auto pdl = Reader::member(*object, node.pointer, "pdl"))
+    kernel.pdl = reader_.placed_expression(*pdl, Use::constants, true);
   schedule_.kernels.push_back(std::move(kernel));
 }
 

@@ -37,7 +37,7 @@ class ScheduleParser {
   FillOp fill_op(const JsonObject& object, const std::string& pointer);
   RepeatOp repeat_op(const JsonObject& object, const std::string& pointer);
   std::vector<Template> launch_shape(const JsonObject& object, const std::string& pointer,
-                                     std::string_view key);
+                                     std::string_view key, Use use);
   std::optional<Argument> argument(const Node& node);
   void check_argument_text(const std::string& text, const std::string& pointer);
   std::optional<SlotArgument> slot(const Node& node);

@@ -45,9 +45,13 @@ std::size_t offset_of(const std::string& text, const std::string& name) {
 }  // namespace
 
 const std::vector<std::string>& device_names() {
-  static const std::vector<std::string> names = {"device.warp_size", "device.processors",
-                                                 "device.max_threads_per_block", "device.max_shared_bytes",
-                                                 "device.is_host"};
+  static const std::vector<std::string> names = {"device.warp_size",
+                                                 "device.processors",
+                                                 "device.max_threads_per_block",
+                                                 "device.max_shared_bytes",
+                                                 "device.is_host",
+                                                 "device.max_cluster_blocks",
+                                                 "device.has_cooperative_launches"};
   return names;
 }
 

@@ -85,6 +85,7 @@ Prepared prepare(Schedule schedule, Device& device, const SessionOptions& option
   Arena arena = options.separate_buffers ? without_arena(plan) : place_temporaries(plan);
   FoundDependencies found = find_dependencies(plan, arena);
   const std::size_t lane_edges = limit_lanes(plan, plan.lanes);
+  plan.set_edge_kinds();
   return {.schedule = std::move(schedule),
           .plan = std::move(plan),
           .binaries = std::move(binaries),
@@ -182,6 +183,31 @@ void Session::State::load_modules(const std::vector<rtc::Binary>& binaries) {
   }
   for (std::size_t k = 0; k < functions.size(); ++k) {
     if (most[k] > 0) driver.allow_dynamic_shared(functions[k], most[k]);
+  }
+  check_cooperative_nodes();
+}
+
+// All blocks of a cooperative launch are on the device at once; a driver refuses more only when it is
+// launched.
+void Session::State::check_cooperative_nodes() {
+  for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
+    const PlanNode& node = plan.nodes[i];
+    if (!node.attributes.cooperative) continue;
+    const auto dim = [](const std::array<Value, 3>& values) {
+      return Dim3{static_cast<std::uint32_t>(values[0].fixed), static_cast<std::uint32_t>(values[1].fixed),
+                  static_cast<std::uint32_t>(values[2].fixed)};
+    };
+    const LaunchShape shape{dim(node.grid), dim(node.block), static_cast<std::uint32_t>(node.shared.fixed)};
+    const std::size_t blocks = std::size_t{shape.grid.x} * shape.grid.y * shape.grid.z;
+    const std::size_t resident = driver.resident_blocks(functions[node.kernel], shape);
+    if (blocks <= resident) continue;
+    throw Error(
+        ErrorCode::bad_schedule,
+        {.place = plan.place(schedule, i),
+         .message = fmt::format("a cooperative op has all its blocks on the device at once: {} of these "
+                                "fit, and the grid has {}",
+                                resident, blocks),
+         .hint = "Give it a smaller grid, and each block more to do."});
   }
 }
 

@@ -107,6 +107,7 @@ struct Session::State {
 
  private:
   void load_modules(const std::vector<rtc::Binary>& binaries);
+  void check_cooperative_nodes();
   void allocate(const Arena& arena);
   void upload_weights(const SessionOptions& options);
   void index_nodes();

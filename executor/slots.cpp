@@ -146,7 +146,8 @@ bool add_slots(Plan& plan, const Schedule& schedule, const DeviceProperties& dev
   plan.kernels.push_back({.name = unit.entries.front(),
                           .unit = static_cast<std::uint32_t>(plan.units.size()),
                           .entry = 0,
-                          .pointer = ""});
+                          .pointer = "",
+                          .pdl = true});
   plan.units.push_back(std::move(unit));
   // The root: what comes first in program order comes first in the graph.
   plan.nodes.insert(plan.nodes.begin(), std::move(node));

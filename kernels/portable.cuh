@@ -17,6 +17,8 @@ __device__ inline bool rondo_any(bool predicate) { return predicate; }
 __device__ inline bool rondo_all(bool predicate) { return predicate; }
 __device__ inline unsigned long long rondo_ballot(bool predicate) { return predicate ? 1 : 0; }
 __device__ inline void rondo_sync_warp() {}
+__device__ inline void rondo_wait_for_inputs() {}
+__device__ inline void rondo_let_dependents_start() {}
 __device__ inline int rondo_dot4(int a, int b, int c) { return __dp4a(a, b, c); }
 
 // The launch's dynamic shared memory, aligned to at least 16 bytes.
@@ -144,6 +146,8 @@ __device__ inline unsigned rondo_shuffle_word_xor(unsigned word, int mask) { ret
 __device__ inline bool rondo_any(bool predicate) { return __any(predicate) != 0; }
 __device__ inline bool rondo_all(bool predicate) { return __all(predicate) != 0; }
 __device__ inline unsigned long long rondo_ballot(bool predicate) { return __ballot(predicate); }
+__device__ inline void rondo_wait_for_inputs() {}
+__device__ inline void rondo_let_dependents_start() {}
 __device__ inline void rondo_sync_warp() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "wavefront");
   __builtin_amdgcn_wave_barrier();
@@ -184,6 +188,21 @@ __device__ inline unsigned long long rondo_ballot(bool predicate) {
   return __ballot_sync(rondo_warp_mask(), predicate);
 }
 __device__ inline void rondo_sync_warp() { __syncwarp(rondo_warp_mask()); }
+
+// CUDA's programmatic dependent launch (PTX ISA 7.8, griddepcontrol; compute capability 9.0). A kernel whose
+// declaration says "pdl" calls the first in every thread before it touches anything that an op writes; what lies
+// before the call may run while the kernel's predecessors still do. The second lets the kernels that depend on
+// this one start once every block has called it or ended; what they may see is none of its business.
+__device__ inline void rondo_wait_for_inputs() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ inline void rondo_let_dependents_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 __device__ inline int rondo_dot4(int a, int b, int c) { return __dp4a(a, b, c); }
 #endif
 

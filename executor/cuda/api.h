@@ -60,8 +60,10 @@ enum class DeviceAttribute : unsigned {
   multiprocessors = 16,
   capability_major = 75,
   capability_minor = 76,
+  cooperative_launch = 95,
   max_shared_bytes_optin = 97,
   pageable_access_by_host_page_tables = 100,
+  cluster_launch = 120,
 };
 
 enum class FunctionAttribute : unsigned {
@@ -73,7 +75,7 @@ enum class FunctionAttribute : unsigned {
 };
 enum class PointerAttribute : unsigned { memory_type = 2, range_start = 11, range_bytes = 12 };
 enum class MemoryType : unsigned { host = 1, device = 2, array = 3, unified = 4 };
-enum class LaunchAttribute : unsigned { cooperative = 2, cluster_dimension = 4 };
+enum class LaunchAttribute : unsigned { cooperative = 2, cluster_dimension = 4, priority = 8 };
 enum class NodeType : unsigned {
   kernel = 0,
   memcpy = 1,
@@ -91,6 +93,7 @@ enum class JitOption : unsigned { error_log = 5, error_log_bytes = 6 };
 
 inline constexpr unsigned stream_non_blocking = 1;  // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned event_default = 0;        // CU_EVENT_DEFAULT: with timing
+inline constexpr unsigned long long use_node_priority = 8;  // CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY
 
 // The names in the `extra` list of a launch.
 inline void* launch_end() noexcept { return nullptr; }  // CU_LAUNCH_PARAM_END
@@ -120,12 +123,31 @@ union LaunchAttributeValue {
   struct {
     unsigned x, y, z;
   } cluster;
+  int priority;
 };
 
-// CUgraphEdgeData
+// CUlaunchAttribute
+struct LaunchAttributeEntry {
+  LaunchAttribute id;
+  char padding[8 - sizeof(LaunchAttribute)];
+  LaunchAttributeValue value;
+};
+
+// CUlaunchConfig
+struct LaunchConfig {
+  unsigned grid_x, grid_y, grid_z;
+  unsigned block_x, block_y, block_z;
+  unsigned shared_bytes;
+  Stream stream;
+  LaunchAttributeEntry* attributes;
+  unsigned attribute_count;
+};
+
+// CUgraphEdgeData; programmatic: CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC from CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC
 struct EdgeData {
   unsigned char from_port, to_port, type, reserved[5];
 };
+inline constexpr EdgeData full_edge{0, 0, 0, {}}, programmatic_edge{1, 0, 1, {}};
 
 // CUDA_MEMCPY3D_v2
 struct Memcpy3D {
@@ -209,6 +231,14 @@ struct MemsetNodeParameters {
      const KernelNodeParameters* parameters))                                                               \
   F(cuGraphAddDependencies, 10000, required,                                                                \
     (Graph graph, const Node* from, const Node* to, std::size_t count))                                     \
+  F(cuGraphAddDependencies_v2, 12030, optional,                                                             \
+    (Graph graph, const Node* from, const Node* to, const EdgeData* data, std::size_t count))               \
+  F(cuGraphKernelNodeSetAttribute, 11000, optional,                                                         \
+    (Node node, LaunchAttribute attribute, const LaunchAttributeValue* value))                              \
+  F(cuLaunchKernelEx, 11080, optional,                                                                      \
+    (const LaunchConfig* config, Function function, void** kernel_parameters, void** extra))                \
+  F(cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, optional,                                            \
+    (int* blocks, Function function, int threads, std::size_t shared_bytes))                                \
   F(cuGraphInstantiateWithFlags, 11040, required, (Exec * exec, Graph graph, unsigned long long flags))     \
   F(cuGraphExecDestroy, 10000, required, (Exec exec))                                                       \
   F(cuGraphUpload, 11010, required, (Exec exec, Stream stream))                                             \

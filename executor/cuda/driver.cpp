@@ -90,6 +90,7 @@ class CudaDriver final : public Driver {
   FunctionHandle function(ModuleHandle module, const std::string& name) override;
   FunctionInfo function_info(FunctionHandle kernel, std::size_t parameters) override;
   void allow_dynamic_shared(FunctionHandle kernel, std::size_t bytes) override;
+  std::size_t resident_blocks(FunctionHandle kernel, const LaunchShape& shape) override;
 
   Status enter(std::intptr_t* pushed) noexcept override { return cuda::enter(*api_, context_.get(), pushed); }
   void leave(std::intptr_t pushed) noexcept override { cuda::leave(*api_, pushed); }
@@ -101,7 +102,7 @@ class CudaDriver final : public Driver {
   }
   NodeHandle add_kernel_node(GraphHandle graph, const KernelLaunch& launch) override;
   void add_dependencies(GraphHandle graph, std::span<const GraphEdge> edges) override;
-  ExecHandle instantiate(GraphHandle graph) override;
+  ExecHandle instantiate(GraphHandle graph, bool by_node_priority) override;
   void destroy_exec(ExecHandle exec) noexcept override {
     if (exec != nullptr) quietly([&] { return api_->cuGraphExecDestroy(native(exec)); });
   }
@@ -248,10 +249,31 @@ void CudaDriver::allow_dynamic_shared(FunctionHandle kernel, std::size_t bytes) 
   cuda::allow_dynamic_shared(*api_, native(kernel), bytes, properties_.max_shared_bytes);
 }
 
+std::size_t CudaDriver::resident_blocks(FunctionHandle kernel, const LaunchShape& shape) {
+  if (!properties_.has_cooperative_launch) return 0;
+  constexpr const char* doing = "asking how many blocks of a kernel are resident at once";
+  RONDO_CUDA_ENTER_OR_THROW(doing);
+  int blocks = 0;
+  check(RONDO_CUDA(*api_, cuOccupancyMaxActiveBlocksPerMultiprocessor, &blocks, native(kernel),
+                   static_cast<int>(shape.block.x * shape.block.y * shape.block.z), shape.shared_bytes),
+        doing);
+  return static_cast<std::size_t>(blocks) * static_cast<std::size_t>(properties_.processors);
+}
+
 Status CudaDriver::launch(const KernelLaunch& launch, StreamHandle stream) noexcept {
   if (const Status status = check_launch_limits(launch, properties_); !status.ok()) return status;
   PackedLaunch packed(launch);
   const LaunchShape& shape = launch.shape;
+  if (launch.attributes != nullptr && !launch.attributes->are_default()) {
+    if (api_->cuLaunchKernelEx == nullptr)
+      return {ErrorCode::missing_backend, 0, "",
+              "cuLaunchKernelEx, for a launch with attributes, which a driver for CUDA 11.8 or later has"};
+    NativeAttributes attributes(*launch.attributes);
+    const LaunchConfig config{shape.grid.x,       shape.grid.y,    shape.grid.z,       shape.block.x,
+                              shape.block.y,      shape.block.z,   shape.shared_bytes, native(stream),
+                              attributes.entries, attributes.count};
+    return RONDO_CUDA(*api_, cuLaunchKernelEx, &config, packed.function(), packed.pointers(), packed.extra());
+  }
   return RONDO_CUDA(*api_, cuLaunchKernel, packed.function(), shape.grid.x, shape.grid.y, shape.grid.z,
                     shape.block.x, shape.block.y, shape.block.z, shape.shared_bytes, native(stream), nullptr,
                     packed.extra());
@@ -272,25 +294,48 @@ NodeHandle CudaDriver::add_kernel_node(GraphHandle graph, const KernelLaunch& la
   Node node = nullptr;
   check(RONDO_CUDA(*api_, cuGraphAddKernelNode_v2, &node, native(graph), nullptr, 0, &parameters),
         "adding a kernel node");
+  if (launch.attributes != nullptr) {
+    NativeAttributes attributes(*launch.attributes);
+    for (unsigned i = 0; i < attributes.count; ++i) {
+      if (api_->cuGraphKernelNodeSetAttribute == nullptr) {
+        throw Error(ErrorCode::missing_backend,
+                    "cuGraphKernelNodeSetAttribute, for a kernel with launch attributes, which a driver for "
+                    "CUDA 11.0 or later has");
+      }
+      check(RONDO_CUDA(*api_, cuGraphKernelNodeSetAttribute, node, attributes.entries[i].id,
+                       &attributes.entries[i].value),
+            "setting a kernel node's launch attributes");
+    }
+  }
   return reinterpret_cast<NodeHandle>(node);
 }
 
 void CudaDriver::add_dependencies(GraphHandle graph, std::span<const GraphEdge> edges) {
   if (edges.empty()) return;
-  RONDO_CUDA_ENTER_OR_THROW("adding dependencies");
   std::vector<Node> from, to;
+  std::vector<EdgeData> data;
+  bool has_programmatic = false;
   for (const GraphEdge& edge : edges) {
+    const bool is_programmatic = edge.kind == EdgeKind::programmatic && properties_.has_programmatic_edges;
     from.push_back(native(edge.from));
     to.push_back(native(edge.to));
+    data.push_back(is_programmatic ? programmatic_edge : full_edge);
+    has_programmatic = has_programmatic || is_programmatic;
   }
-  check(RONDO_CUDA(*api_, cuGraphAddDependencies, native(graph), from.data(), to.data(), edges.size()),
+  RONDO_CUDA_ENTER_OR_THROW("adding dependencies");
+  check(has_programmatic
+            ? RONDO_CUDA(*api_, cuGraphAddDependencies_v2, native(graph), from.data(), to.data(), data.data(),
+                         from.size())
+            : RONDO_CUDA(*api_, cuGraphAddDependencies, native(graph), from.data(), to.data(), from.size()),
         "adding dependencies");
 }
 
-ExecHandle CudaDriver::instantiate(GraphHandle graph) {
+ExecHandle CudaDriver::instantiate(GraphHandle graph, bool by_node_priority) {
   RONDO_CUDA_ENTER_OR_THROW("instantiating a graph");
   Exec exec = nullptr;
-  check(RONDO_CUDA(*api_, cuGraphInstantiateWithFlags, &exec, native(graph), 0), "instantiating a graph");
+  check(RONDO_CUDA(*api_, cuGraphInstantiateWithFlags, &exec, native(graph),
+                   by_node_priority ? use_node_priority : 0),
+        "instantiating a graph");
   return reinterpret_cast<ExecHandle>(exec);
 }
 

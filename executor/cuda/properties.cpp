@@ -64,6 +64,18 @@ DeviceProperties properties(const Api& api, int ordinal) {
   properties.max_grid = {get_unsigned(DeviceAttribute::max_grid_x), get_unsigned(DeviceAttribute::max_grid_y),
                          get_unsigned(DeviceAttribute::max_grid_z)};
   properties.max_shared_bytes = get_unsigned(DeviceAttribute::max_shared_bytes_optin);
+  const bool takes_attributes =
+      api.cuGraphKernelNodeSetAttribute != nullptr && api.cuLaunchKernelEx != nullptr;
+  properties.has_cooperative_launch = takes_attributes && api.cuOccupancyMaxActiveBlocksPerMultiprocessor != nullptr &&
+      get(DeviceAttribute::cooperative_launch) != 0;
+  // Since CUDA 11.8, whose drivers know the attribute, and on compute capability 9.0; 8 blocks is what every
+  // such device takes (CUDA Programming Guide, "Thread Block Clusters").
+  const bool has_clusters = takes_attributes && api.driver_version >= 11080 && major >= 9 &&
+                            get(DeviceAttribute::cluster_launch) != 0;
+  properties.max_cluster_blocks = has_clusters ? 8 : 0;
+  // CUDA Programming Guide, "Programmatic Dependent Launch": compute capability 9.0; in graphs with the edge
+  // data of CUDA 12.3.
+  properties.has_programmatic_edges = major >= 9 && api.cuGraphAddDependencies_v2 != nullptr;
   properties.max_argument_bytes = max_argument_bytes(api.driver_version, major);
   // What a launch costs the host grows by 1.1 µs a branch (H200, CUDA 13.0, driver 580: 3 µs for a chain of
   // 1,024 nodes, 10 µs in 8 lanes, 993 µs side by side), and 8 lanes are where kernels of 2 µs gain little by

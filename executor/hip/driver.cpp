@@ -88,7 +88,7 @@ class HipDriver final : public Driver {
   }
   NodeHandle add_kernel_node(GraphHandle graph, const KernelLaunch& launch) override;
   void add_dependencies(GraphHandle graph, std::span<const GraphEdge> edges) override;
-  ExecHandle instantiate(GraphHandle graph) override;
+  ExecHandle instantiate(GraphHandle graph, bool by_node_priority) override;
   void destroy_exec(ExecHandle exec) noexcept override {
     if (exec != nullptr) quietly([&] { return api_->hipGraphExecDestroy(native(exec)); });
   }
@@ -281,7 +281,8 @@ void HipDriver::add_dependencies(GraphHandle graph, std::span<const GraphEdge> e
         "adding dependencies");
 }
 
-ExecHandle HipDriver::instantiate(GraphHandle graph) {
+// Priorities are left out: a node's attributes are not set on hip.
+ExecHandle HipDriver::instantiate(GraphHandle graph, bool) {
   RONDO_HIP_ENTER_OR_THROW("instantiating a graph");
   Exec exec = nullptr;
   check(RONDO_HIP(*api_, hipGraphInstantiateWithFlags, &exec, native(graph), 0), "instantiating a graph");

@@ -149,7 +149,7 @@ class HostDriver final : public Driver {
   void add_dependencies(GraphHandle graph, std::span<const GraphEdge> edges) override {
     reinterpret_cast<Graph*>(graph)->add_dependencies(edges);
   }
-  ExecHandle instantiate(GraphHandle graph) override {
+  ExecHandle instantiate(GraphHandle graph, bool) override {
     return reinterpret_cast<ExecHandle>(
         execs_.add(std::make_unique<Exec>(*reinterpret_cast<const Graph*>(graph))));
   }

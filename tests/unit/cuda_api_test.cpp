@@ -33,6 +33,8 @@ constexpr bool same_type() {
     return std::is_same_v<Theirs, CUDA_KERNEL_NODE_PARAMS_v2>;
   } else if constexpr (std::is_same_v<Ours, LaunchAttributeValue>) {
     return std::is_same_v<Theirs, CUlaunchAttributeValue>;
+  } else if constexpr (std::is_same_v<Ours, LaunchConfig>) {
+    return std::is_same_v<Theirs, CUlaunchConfig>;
   } else if constexpr (std::is_same_v<Ours, EdgeData>) {
     return std::is_same_v<Theirs, CUgraphEdgeData>;
   } else if constexpr (std::is_same_v<Ours, Memcpy3D>) {
@@ -107,6 +109,14 @@ RONDO_CUDA_VALUE(MemoryType::array, CU_MEMORYTYPE_ARRAY);
 RONDO_CUDA_VALUE(MemoryType::unified, CU_MEMORYTYPE_UNIFIED);
 RONDO_CUDA_VALUE(LaunchAttribute::cooperative, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
 RONDO_CUDA_VALUE(LaunchAttribute::cluster_dimension, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION);
+RONDO_CUDA_VALUE(LaunchAttribute::priority, CU_LAUNCH_ATTRIBUTE_PRIORITY);
+RONDO_CUDA_VALUE(DeviceAttribute::cooperative_launch, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH);
+RONDO_CUDA_VALUE(DeviceAttribute::cluster_launch, CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH);
+RONDO_CUDA_VALUE(use_node_priority, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY);
+RONDO_CUDA_VALUE(programmatic_edge.type, CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC);
+RONDO_CUDA_VALUE(programmatic_edge.from_port, CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC);
+RONDO_CUDA_VALUE(full_edge.type, CU_GRAPH_DEPENDENCY_TYPE_DEFAULT);
+RONDO_CUDA_VALUE(full_edge.from_port, CU_GRAPH_KERNEL_NODE_PORT_DEFAULT);
 RONDO_CUDA_VALUE(NodeType::kernel, CU_GRAPH_NODE_TYPE_KERNEL);
 RONDO_CUDA_VALUE(NodeType::memcpy, CU_GRAPH_NODE_TYPE_MEMCPY);
 RONDO_CUDA_VALUE(NodeType::memset, CU_GRAPH_NODE_TYPE_MEMSET);
@@ -180,6 +190,16 @@ RONDO_CUDA_SET_FIELD(element_bytes, elementSize);
 RONDO_CUDA_SET_FIELD(width, width);
 RONDO_CUDA_SET_FIELD(height, height);
 
+static_assert(sizeof(LaunchConfig) == sizeof(CUlaunchConfig));
+static_assert(offsetof(LaunchConfig, shared_bytes) == offsetof(CUlaunchConfig, sharedMemBytes));
+static_assert(offsetof(LaunchConfig, stream) == offsetof(CUlaunchConfig, hStream));
+static_assert(offsetof(LaunchConfig, attributes) == offsetof(CUlaunchConfig, attrs));
+static_assert(offsetof(LaunchConfig, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
+static_assert(sizeof(LaunchAttributeEntry) == sizeof(CUlaunchAttribute));
+static_assert(offsetof(LaunchAttributeEntry, value) == offsetof(CUlaunchAttribute, value));
+static_assert(offsetof(EdgeData, from_port) == offsetof(CUgraphEdgeData, from_port));
+static_assert(offsetof(EdgeData, to_port) == offsetof(CUgraphEdgeData, to_port));
+static_assert(offsetof(EdgeData, type) == offsetof(CUgraphEdgeData, type));
 static_assert(sizeof(EdgeData) == sizeof(CUgraphEdgeData));
 static_assert(sizeof(LaunchAttributeValue) == sizeof(CUlaunchAttributeValue));
 static_assert(alignof(LaunchAttributeValue) == alignof(CUlaunchAttributeValue));

@@ -203,7 +203,7 @@ class FakeDriver final : public Driver {
   void destroy_graph(GraphHandle) noexcept override {}
   NodeHandle add_kernel_node(GraphHandle, const KernelLaunch&) override { none(); }
   void add_dependencies(GraphHandle, std::span<const GraphEdge>) override { none(); }
-  ExecHandle instantiate(GraphHandle) override { none(); }
+  ExecHandle instantiate(GraphHandle, bool) override { none(); }
   void destroy_exec(ExecHandle) noexcept override {}
   void upload(ExecHandle, StreamHandle) override { none(); }
   Status update_kernel_node(ExecHandle, NodeHandle, const KernelLaunch&) noexcept override { return no; }

@@ -91,6 +91,10 @@ bool attribute_value(DeviceAttribute attribute, int& value) {
     case DeviceAttribute::multiprocessors:
       value = host.processors;
       return true;
+    case DeviceAttribute::cooperative_launch:  // blocks run one after another
+    case DeviceAttribute::cluster_launch:
+      value = 0;
+      return true;
     case DeviceAttribute::capability_major:
       value = 9;
       return true;

@@ -118,10 +118,24 @@ Result cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsig
   });
 }
 
+// Of attributes it knows priorities, which are a hint.
+Result cuLaunchKernelEx(const LaunchConfig* config, Function function, void** kernel_parameters,
+                        void** extra) {
+  if (config == nullptr || (config->attribute_count != 0 && config->attributes == nullptr))
+    return Result::invalid_value;
+  for (unsigned i = 0; i < config->attribute_count; ++i) {
+    if (config->attributes[i].id != LaunchAttribute::priority) return not_supported;
+  }
+  return cuLaunchKernel(function, config->grid_x, config->grid_y, config->grid_z, config->block_x,
+                        config->block_y, config->block_z, config->shared_bytes, config->stream,
+                        kernel_parameters, extra);
+}
+
 Result cuGraphInstantiateWithFlags(Exec* exec, Graph graph, unsigned long long flags) {
   return with_graph("cuGraphInstantiateWithFlags", graph, [&](const GraphObject& object) {
     if (exec == nullptr) return Result::invalid_value;
-    return flags == 0 ? instantiate(exec, object) : not_supported;
+    // Priorities are a hint, and here nothing runs sooner for them.
+    return flags == 0 || flags == use_node_priority ? instantiate(exec, object) : not_supported;
   });
 }
 

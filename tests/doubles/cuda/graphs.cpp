@@ -273,6 +273,30 @@ Result cuGraphAddDependencies(Graph graph, const Node* from, const Node* to, std
   });
 }
 
+// cuda.h, CUgraphEdgeData (CUDA 13.0): zeros are an ordinary edge; a programmatic one leaves a kernel node by
+// one of two ports and ends at a kernel node. Null data: all of them ordinary.
+Result cuGraphAddDependencies_v2(Graph graph, const Node* from, const Node* to, const EdgeData* data,
+                                 std::size_t count) {
+  return with_graph("cuGraphAddDependencies_v2", graph, [&](GraphObject& object) {
+    if (count != 0 && (from == nullptr || to == nullptr)) return Result::invalid_value;
+    Edges edges = object.edges;
+    auto programmatic = object.programmatic_edges;
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!add_edge(object, from[i], to[i], edges)) return Result::invalid_value;
+      if (data == nullptr || (data[i].type == 0 && data[i].from_port == 0 && data[i].to_port == 0)) continue;
+      const auto before = objects().nodes.find(from[i]), after = objects().nodes.find(to[i]);
+      const bool is_programmatic = data[i].type == 1 && (data[i].from_port == 1 || data[i].from_port == 2);
+      if (!is_programmatic || data[i].to_port != 0 || before->type != NodeType::kernel ||
+          after->type != NodeType::kernel)
+        return Result::invalid_value;
+      programmatic.emplace(before->index, after->index);
+    }
+    object.edges = std::move(edges);
+    object.programmatic_edges = std::move(programmatic);
+    return Result::success;
+  });
+}
+
 Result cuGraphGetNodes(Graph graph, Node* nodes, std::size_t* count) {
   return with_graph("cuGraphGetNodes", graph, [&](const GraphObject& object) {
     if (count == nullptr) return Result::invalid_value;
@@ -287,7 +311,6 @@ Result cuGraphGetNodes(Graph graph, Node* nodes, std::size_t* count) {
   });
 }
 
-// No edge here has data.
 Result cuGraphGetEdges_v2(Graph graph, Node* from, Node* to, EdgeData* data, std::size_t* count) {
   return with_graph("cuGraphGetEdges_v2", graph, [&](const GraphObject& object) {
     if (count == nullptr || (from == nullptr) != (to == nullptr) || (data != nullptr && from == nullptr))
@@ -299,7 +322,8 @@ Result cuGraphGetEdges_v2(Graph graph, Node* from, Node* to, EdgeData* data, std
       for (auto edge = object.edges.begin(); edge != object.edges.end() && i < *count; ++edge, ++i) {
         from[i] = object.nodes[edge->first];
         to[i] = object.nodes[edge->second];
-        if (data != nullptr) data[i] = {};
+        if (data != nullptr)
+          data[i] = object.programmatic_edges.count(*edge) != 0 ? programmatic_edge : full_edge;
       }
       *count = i;
     } else {
@@ -359,6 +383,9 @@ Result cuGraphKernelNodeGetAttribute(Node node, LaunchAttribute attribute, Launc
       case LaunchAttribute::cluster_dimension:
         value->cluster = {object.cluster.x, object.cluster.y, object.cluster.z};
         return Result::success;
+      case LaunchAttribute::priority:
+        value->priority = object.priority;
+        return Result::success;
     }
     return Result::invalid_value;
   });
@@ -374,6 +401,9 @@ Result cuGraphKernelNodeSetAttribute(Node node, LaunchAttribute attribute,
         return Result::success;
       case LaunchAttribute::cluster_dimension:
         object.cluster = {value->cluster.x, value->cluster.y, value->cluster.z};
+        return Result::success;
+      case LaunchAttribute::priority:
+        object.priority = value->priority;
         return Result::success;
     }
     return Result::invalid_value;

@@ -96,12 +96,14 @@ struct NodeObject {
   Memcpy3D copy{};             // memcpy
   MemsetNodeParameters set{};  // memset
   Graph child = nullptr;       // child_graph: the node's own
+  int priority = 0;            // kernel
 };
 
 struct GraphObject {
   std::uint64_t id;
   std::vector<Node> nodes;
   std::set<std::pair<std::size_t, std::size_t>> edges;  // of indices of nodes
+  std::set<std::pair<std::size_t, std::size_t>> programmatic_edges;  // those among them; they run as full ones
   bool is_of_a_node = false;                            // a child graph: its node destroys it
 };
 
