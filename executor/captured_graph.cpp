@@ -185,11 +185,8 @@ Status CapturedGraph::apply(void* exec) noexcept {
   }
   const std::vector<std::uint32_t>& due = handle == state.exec ? state.pending : state.changed;
   if (!due.empty()) {
-    std::optional<DriverScope> scope;
-    if (state.graphs->updates_in_scope()) {
-      scope.emplace(state.device->driver());
-      if (!scope->status().ok()) return scope->status();
-    }
+    const DriverScope scope(state.device->driver());
+    if (!scope.status().ok()) return scope.status();
     for (std::size_t i = 0; i < due.size(); ++i) {
       const std::uint32_t index = due[i];
       state.fetch(std::span(due).subspan(i + 1));

@@ -101,9 +101,8 @@ class ForeignGraphs {
   virtual ForeignMemcpy read_memcpy(NodeHandle node) = 0;
   virtual ForeignMemset read_memset(NodeHandle node) = 0;
 
-  // Whether the three calls below have to be made in a DriverScope (hip).
-  bool updates_in_scope() const noexcept { return updates_in_scope_; }
-  // `node` belongs to the graph that `exec` was made of, which is still there (both vendors). A node that is
+  // These in a DriverScope: hip takes the current device, and a thread without a current context, whose updates read in cuda.h
+  // as if they named theirs themselves, has been seen to end in a segmentation fault (CUDA 13.0). `node` belongs to the graph that `exec` was made of, which is still there (both vendors). A node that is
   // `fixed` is refused with bad_argument.
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) noexcept = 0;
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignMemcpy& copy) noexcept = 0;
@@ -113,10 +112,9 @@ class ForeignGraphs {
   virtual std::optional<AddressRange> allocation(std::uint64_t address) noexcept = 0;
 
  protected:
-  explicit ForeignGraphs(bool updates_in_scope) : updates_in_scope_(updates_in_scope) {}
+  ForeignGraphs() = default;
 
  private:
-  const bool updates_in_scope_;
   const std::shared_ptr<const LoadedCodeObjects> loaded_ = std::make_shared<LoadedCodeObjects>();
 };
 

@@ -56,15 +56,9 @@ std::byte* bytes_of(const ForeignKernel& kernel) noexcept {
   return const_cast<std::byte*>(kernel.arguments.data());  // the driver reads it only
 }
 
-// For updates. cuda.h, CUDA_KERNEL_NODE_PARAMS_v2 (CUDA 13.0): `ctx` is "ignored if func is set", and the
-// current context is taken where it is null for a `kern`; updates of memcpy and memset nodes are given
-// theirs.
-constexpr bool scope_for_updates = false;
-
 class CudaForeignGraphs final : public ForeignGraphs {
  public:
-  CudaForeignGraphs(const Api& api, Context context)
-      : ForeignGraphs(scope_for_updates), api_(api), context_(context) {}
+  CudaForeignGraphs(const Api& api, Context context) : api_(api), context_(context) {}
 
   std::vector<NodeHandle> nodes(GraphHandle graph) override;
   std::vector<std::pair<NodeHandle, NodeHandle>> edges(GraphHandle graph) override;

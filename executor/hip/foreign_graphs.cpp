@@ -55,12 +55,9 @@ class Parameters {
   void* pointers_[most_pointers];  // what is used of it is set above
 };
 
-constexpr bool scope_for_updates = true;  // the current device decides what a call is for (context.h)
-
 class HipForeignGraphs final : public ForeignGraphs {
  public:
-  HipForeignGraphs(const Api& api, int device)
-      : ForeignGraphs(scope_for_updates), api_(api), device_(device) {}
+  HipForeignGraphs(const Api& api, int device) : api_(api), device_(device) {}
 
   std::vector<NodeHandle> nodes(GraphHandle graph) override;
   std::vector<std::pair<NodeHandle, NodeHandle>> edges(GraphHandle graph) override;

@@ -118,9 +118,7 @@ TEST_P(CudaForeignGraphs, AClusterIsReadAndKept) {
   EXPECT_EQ(read<int>(out, 1)[0], 4);
 }
 
-// The reason why updates are made in no DriverScope.
-TEST_P(CudaForeignGraphs, UpdatesTakeEffectWhateverContextIsCurrentAndWithNone) {
-  EXPECT_FALSE(graphs().updates_in_scope());
+TEST_P(CudaForeignGraphs, InADriverScopeUpdatesTakeEffectWhateverContextIsCurrentAndWithNone) {
   const CudaLibrary library(binary().code, lowered("store"));
   const DevicePointer source = memory(64), out = memory(64);
   write(source, std::vector<int>{10, 20, 30, 40});
@@ -140,6 +138,8 @@ TEST_P(CudaForeignGraphs, UpdatesTakeEffectWhateverContextIsCurrentAndWithNone) 
   ForeignMemcpy copy = graphs().read_memcpy(copy_node);
   ForeignMemset set = graphs().read_memset(fill_node);
   const auto update_all = [&](int step) {
+    const DriverScope scope(driver());
+    ASSERT_TRUE(scope.status().ok());
     for (int i = 0; i < 3; ++i) {
       std::memcpy(kernels[i].arguments.data() + 8, &i, sizeof i);
       kernels[i] = with_value(kernels[i], 100 * step + i);

@@ -241,7 +241,7 @@ TEST_F(CapturedGraphTest, AppliesOnlyWhatChangedSinceTheLastApplyToThisExec) {
   EXPECT_THAT(updates, SizeIs(8));
 }
 
-TEST_F(CapturedGraphTest, UpdatesAreMadeInAScopeWhereTheVendorNeedsOne) {
+TEST_F(CapturedGraphTest, UpdatesAreMadeInADriverScope) {
   add_pointer_kernel(old_memory.begin);
   for (const char* backend : {"cuda", "hip"}) {
     const FakeDevice fake(backend);

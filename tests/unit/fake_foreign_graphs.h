@@ -100,8 +100,6 @@ class FakeForeignGraphs final : public ForeignGraphs {
   std::size_t allocation_queries = 0;
   int open_scopes = 0;
 
-  explicit FakeForeignGraphs(bool updates_in_scope) : ForeignGraphs(updates_in_scope) {}
-
   static FakeNode& fake(NodeHandle node) { return *reinterpret_cast<FakeNode*>(node); }
 
   std::vector<NodeHandle> nodes(GraphHandle graph) override {
@@ -154,7 +152,7 @@ class FakeForeignGraphs final : public ForeignGraphs {
     return {};
   }
   Status record(Update update) {
-    if ((open_scopes > 0) != updates_in_scope()) return {ErrorCode::run_time, 2, "FAKE_SCOPE", "fakeUpdate"};
+    if (open_scopes == 0) return {ErrorCode::run_time, 2, "FAKE_SCOPE", "fakeUpdate"};
     if (updates.size() >= updates_before_failure) return {ErrorCode::run_time, 1, "FAKE_ERROR", "fakeUpdate"};
     updates.push_back(std::move(update));
     return {};
@@ -164,7 +162,7 @@ class FakeForeignGraphs final : public ForeignGraphs {
 // Nothing but its graphs works.
 class FakeDriver final : public Driver {
  public:
-  FakeDriver(std::string backend, std::string architecture) : graphs(backend == "hip") {
+  FakeDriver(std::string backend, std::string architecture) {
     properties_.backend = std::move(backend);
     properties_.architecture = std::move(architecture);
   }

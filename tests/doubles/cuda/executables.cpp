@@ -84,8 +84,8 @@ Result instantiate(Exec* exec, const GraphObject& graph) {
 }
 
 // cuda.h, cuGraphExecKernelNodeSetParams (CUDA 13.0): the node is that of the graph from which the exec was
-// instantiated, and must not have been removed from it. Updates of parameters name their context themselves:
-// by the function, or in what they are given.
+// instantiated, and must not have been removed from it. A current context is asked for in every update: the
+// real driver may crash without one.
 template <class Check, class Body>
 Result with_node_of(const char* name, Check check, Exec exec, Node node, Body body) noexcept {
   return call(name, check, [&] {
@@ -153,7 +153,7 @@ Result cuGraphUpload(Exec exec, Stream stream) {
 }
 
 Result cuGraphExecKernelNodeSetParams_v2(Exec exec, Node node, const KernelNodeParameters* parameters) {
-  return with_node_of("cuGraphExecKernelNodeSetParams_v2", check_initialized, exec, node,
+  return with_node_of("cuGraphExecKernelNodeSetParams_v2", check_context, exec, node,
                       [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
                         if (parameters == nullptr || of.type != NodeType::kernel)
                           return Result::invalid_value;
@@ -170,7 +170,7 @@ Result cuGraphExecKernelNodeSetParams_v2(Exec exec, Node node, const KernelNodeP
 // cuda.h: one row before and after, from and to the same kinds of memory.
 Result cuGraphExecMemcpyNodeSetParams(Exec exec, Node node, const Memcpy3D* parameters, Context context) {
   return with_node_of(
-      "cuGraphExecMemcpyNodeSetParams", check_initialized, exec, node,
+      "cuGraphExecMemcpyNodeSetParams", check_context, exec, node,
       [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
         if (parameters == nullptr || context == nullptr || of.type != NodeType::memcpy ||
             !is_one_row(of.copy) || !is_one_row(*parameters) || of.copy.from_type != parameters->from_type ||
@@ -188,7 +188,7 @@ Result cuGraphExecMemcpyNodeSetParams(Exec exec, Node node, const Memcpy3D* para
 Result cuGraphExecMemsetNodeSetParams(Exec exec, Node node, const MemsetNodeParameters* parameters,
                                       Context context) {
   return with_node_of(
-      "cuGraphExecMemsetNodeSetParams", check_initialized, exec, node,
+      "cuGraphExecMemsetNodeSetParams", check_context, exec, node,
       [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
         if (parameters == nullptr || context == nullptr || of.type != NodeType::memset ||
             of.set.height != parameters->height || of.set.width != parameters->width ||
