@@ -199,9 +199,7 @@ TEST_P(Kernels, BuiltinsCompileToTheSignaturesOfTheHost) {
   const std::shared_ptr<Compiler> compiler = compiler_for(GetParam().architectures[0], reason);
   if (!compiler) GTEST_SKIP() << reason;
 
-  CompileRequest request;
-  request.file = "builtin.cu";
-  request.source = std::string(builtin_source);
+  CompileRequest request = builtin_unit();
   for (const int bytes : {1, 2, 4, 8, 16})
     request.entries.push_back("rondo_builtin::copy<" + std::to_string(bytes) + ">");
   for (const int bytes : {1, 2, 4, 8})

@@ -178,6 +178,20 @@ Result cuFuncLoad(Function function) {
   return with_function("cuFuncLoad", function, [](const FunctionObject&) { return Result::success; });
 }
 
+// A multiprocessor is one thread of the host's, which runs one block after another.
+Result cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function function, int threads,
+                                                   std::size_t shared_bytes) {
+  return with_function("cuOccupancyMaxActiveBlocksPerMultiprocessor", function, [&](const FunctionObject&) {
+    const DeviceProperties& host = doubles::host().properties();
+    if (blocks == nullptr || threads <= 0) return Result::invalid_value;
+    *blocks = static_cast<std::size_t>(threads) <= host.max_threads_per_block &&
+                      shared_bytes <= host.max_shared_bytes
+                  ? 1
+                  : 0;
+    return Result::success;
+  });
+}
+
 Result cuFuncGetAttribute(int* value, FunctionAttribute attribute, Function function) {
   return with_function("cuFuncGetAttribute", function, [&](const FunctionObject& object) {
     if (value == nullptr) return Result::invalid_value;
