@@ -19,6 +19,7 @@
 
 #include "raw_cuda.h"
 #include "rondo/session.h"
+#include "run.h"
 #include "session_state.h"
 
 namespace {
@@ -188,19 +189,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: build_cost [--device DEVICE] [--benchmark_…]\n");
     return 2;
   }
-  try {
+  const int code = run([&] {
     device = rondo::open_device(has_device ? argv[2] : "auto");
-    benchmark::AddCustomContext("device", device->properties().name);
-    benchmark::AddCustomContext("driver", device->properties().driver);
+    tell_device(*device);
     add("written", true);
     add("repeat", false);
-    benchmark::RunSpecifiedBenchmarks();
-    device.reset();
-  } catch (const rondo::Error& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
+  });
+  device.reset();
+  return code;
 }

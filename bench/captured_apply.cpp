@@ -13,6 +13,7 @@
 
 #include "raw_cuda.h"
 #include "rondo/captured_graph.h"
+#include "run.h"
 
 namespace {
 
@@ -20,16 +21,6 @@ using namespace bench;
 
 constexpr std::size_t node_count = 1024;
 constexpr int samples = 1000;
-constexpr const char* source =
-    "extern \"C\" __global__ void touch(float* a, float* b, float* c, float* d, int e, int f, float g, float "
-    "h) "
-    "{ if (e == -12345) a[0] = b[0] + c[0] + d[0] + f + g + h; }";
-
-struct Arguments {
-  rondo::DevicePointer a, b, c, d;
-  int e, f;
-  float g, h;
-};
 constexpr std::size_t changed_argument = 5;  // f
 
 // A chain that was captured from a stream, and two execs of it.
@@ -38,7 +29,7 @@ class Captured {
   Captured() : api(rondo::cuda::load_api()), capture_api(api->path), context_(*api) {
     const rondo::rtc::Binary binary =
         device->compiler().compile({.file = "chain.cu",
-                                    .source = source,
+                                    .source = touch,
                                     .headers = {},
                                     .defines = {},
                                     .entries = {"touch"},
@@ -183,14 +174,5 @@ BENCHMARK(adopt)->UseManualTime()->Iterations(samples / 10)->Unit(benchmark::kMi
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  try {
-    rondo::open_device("cuda:0");
-    benchmark::RunSpecifiedBenchmarks();
-  } catch (const rondo::Error& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
+  return bench::run([] { rondo::open_device("cuda:0"); });
 }

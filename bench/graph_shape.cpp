@@ -15,17 +15,13 @@
 
 #include "raw_cuda.h"
 #include "rondo/session.h"
+#include "run.h"
 
 namespace {
 
 using namespace bench;
 
 constexpr int samples = 200;
-
-std::shared_ptr<rondo::Device> device() {
-  static const std::shared_ptr<rondo::Device> opened = rondo::open_device("cuda");
-  return opened;
-}
 
 rondo::Session fan(std::int64_t lanes, int cycles) {
   return rondo::Session::parse(fmt::format(
@@ -35,7 +31,7 @@ rondo::Session fan(std::int64_t lanes, int cycles) {
   "kernels": {{"busy": {{"entry": "busy", "code": "extern \"C\" __global__ void busy(int* x, int time) {{ if (time == 0) return; const long long start = clock64(); while (clock64() - start < time) {{}} x[0] = 1; }}"}}}},
   "ops": [{{"repeat": "i", "count": 1024, "ops": [{{"kernel": "busy", "grid": [1], "block": [32], "args": ["x[i : 1]", "time"]}}]}}]}})j",
                                    lanes, cycles),
-                               "fan.json", device(), {});
+                               "fan.json", cuda_device(), {});
 }
 
 void shape(benchmark::State& state, int cycles) {
@@ -66,17 +62,9 @@ void add(const char* name, int cycles) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  try {
-    benchmark::AddCustomContext("device", device()->properties().name);
-    benchmark::AddCustomContext("driver", device()->properties().driver);
+  return bench::run([] {
+    tell_device(*cuda_device());
     add("nothing", 0);
     add("short", 3600);
-    benchmark::RunSpecifiedBenchmarks();
-  } catch (const rondo::Error& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -20,6 +20,7 @@
 
 #include "raw_cuda.h"
 #include "rondo/session.h"
+#include "run.h"
 
 namespace {
 
@@ -27,22 +28,6 @@ using namespace bench;
 
 constexpr std::size_t node_count = 1024;
 constexpr int samples = 1000;
-constexpr const char* touch =
-    "extern \"C\" __global__ void touch(float* a, float* b, float* c, float* d, int e, int f, float g, float "
-    "h) "
-    "{ if (e == -12345) a[0] = b[0] + c[0] + d[0] + f + g + h; }";
-
-struct Arguments {
-  rondo::DevicePointer a, b, c, d;
-  int e, f;
-  float g, h;
-};
-
-std::shared_ptr<rondo::Device> device() {
-  static const std::shared_ptr<rondo::Device> opened = rondo::open_device("cuda");
-  return opened;
-}
-
 std::string quoted(std::string text) {
   for (std::size_t at = 0; (at = text.find('"', at)) != std::string::npos; at += 2) text.insert(at, "\\");
   return '"' + text + '"';
@@ -58,7 +43,7 @@ rondo::Session chain_session(std::size_t changed) {
              {{"when": "i < changed", "kernel": "touch", "grid": [4], "block": [128], "args": ["x", "x", "x", "x", 1, "step", 3.0, 4.0]}},
              {{"when": "i >= changed", "kernel": "touch", "grid": [4], "block": [128], "args": ["x", "x", "x", "x", 1, 2, 3.0, 4.0]}}]}}]}})j",
       changed, quoted(touch), node_count);
-  return rondo::Session::parse(text, "chain.json", device(), {});
+  return rondo::Session::parse(text, "chain.json", cuda_device(), {});
 }
 
 // The same chain by hand. A node's arguments are its own, as they would be where nodes differ.
@@ -72,12 +57,12 @@ class RawChain {
         "{{ if (all.at[0] == -12345) *x = 1; }}",
         std::max<std::size_t>(integers, 1));
     const rondo::rtc::Binary binary =
-        device()->compiler().compile({.file = "chain.cu",
-                                      .source = wide + touch,
-                                      .headers = {},
-                                      .defines = {},
-                                      .entries = {"touch", "wide"},
-                                      .architecture = device()->properties().architecture});
+        cuda_device()->compiler().compile({.file = "chain.cu",
+                                           .source = wide + touch,
+                                           .headers = {},
+                                           .defines = {},
+                                           .entries = {"touch", "wide"},
+                                           .architecture = cuda_device()->properties().architecture});
     module_ = {driver_, driver_.load_module(binary.code)};
     const auto function = [&](std::size_t entry) {
       return reinterpret_cast<rondo::cuda::Function>(
@@ -149,7 +134,7 @@ class RawChain {
     CHECK(api_->cuGraphExecKernelNodeSetParams_v2(native(exec_.get()), nodes_[index], &parameters));
   }
 
-  rondo::Driver& driver_ = device()->driver();
+  rondo::Driver& driver_ = cuda_device()->driver();
   const std::shared_ptr<const Api> api_ = rondo::cuda::load_api();
   const CaptureApi capture_{api_->path};
   const CurrentContext context_{*api_};
@@ -250,7 +235,7 @@ void slots(benchmark::State& state) {
                    {{"repeat": "i", "count": {}, "ops": [
                      {{"kernel": "touch", "grid": [4], "block": [128], "args": ["x", "x", "x", "x", 1, 2, 3.0, 4.0]}}]}}]}})j",
       params, quoted(code), quoted(touch), args, node_count - 2);
-  rondo::Session session = rondo::Session::parse(text, "slots.json", device(), {});
+  rondo::Session session = rondo::Session::parse(text, "slots.json", cuda_device(), {});
   std::vector<rondo::ParamHandle> handles;
   for (std::size_t i = 0; i < count; ++i) handles.push_back(session.param(fmt::format("s{}", i)));
   RawChain raw(count);
@@ -287,20 +272,12 @@ void add(const char* name, auto run, std::initializer_list<std::int64_t> range) 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  try {
-    benchmark::AddCustomContext("device", device()->properties().name);
-    benchmark::AddCustomContext("driver", device()->properties().driver);
+  return bench::run([] {
+    tell_device(*cuda_device());
     add("changed", [](benchmark::State& state) { chain(state, Peer::set_changed); }, {0, 1, 64, 1024});
     add("slots", slots, {1, 16, 63});
     add("every_node", [](benchmark::State& state) { chain(state, Peer::set_every_node); }, {1});
     add("recapture", [](benchmark::State& state) { chain(state, Peer::recapture); }, {64});
     add("plain", [](benchmark::State& state) { chain(state, Peer::plain); }, {1});
-    benchmark::RunSpecifiedBenchmarks();
-  } catch (const rondo::Error& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return error.exit_code();
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
-  }
+  });
 }
