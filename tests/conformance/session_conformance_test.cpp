@@ -22,12 +22,7 @@ using ::testing::HasSubstr;
 class SessionConformance : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    try {
-      device_ = open_device(GetParam());
-    } catch (const Error& error) {
-      if (must_be_there(GetParam())) throw;
-      GTEST_SKIP() << error.what();
-    }
+    open_or_skip(GetParam(), device_);
   }
 
   Session make(const std::string& text, SessionOptions options = {}) {
@@ -542,7 +537,7 @@ TEST_P(SessionConformance, BlocksOfACooperativeOpMayWaitForEachOther) {
     "kernels": {"meet": {"entry": "meet", "code": "__global__ void meet(int step, int* arrived, int* seen) { if (threadIdx.x == 0) { atomicAdd(arrived, 1); while (atomicAdd(arrived, 0) < step * 16) {} seen[blockIdx.x] = step; } }"}},
     "ops": [{"kernel": "meet", "cooperative": true, "priority": -1, "grid": [16], "block": [64], "args": ["step", "arrived", "seen"]}]
   })j";
-  if (!device_->properties().has_cooperative_launch) {
+  if (!device_->properties().has_cooperative_launches) {
     EXPECT_THAT([&] { make(schedule); },
                 ::testing::ThrowsMessage<Error>(HasSubstr("no cooperative launches")));
     return;

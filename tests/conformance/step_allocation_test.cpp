@@ -92,14 +92,7 @@ constexpr const char* schedule = R"j({
 
 class StepAllocation : public ::testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    try {
-      device_ = open_device(GetParam());
-    } catch (const Error& error) {
-      if (must_be_there(GetParam())) throw;
-      GTEST_SKIP() << error.what();
-    }
-  }
+  void SetUp() override { open_or_skip(GetParam(), device_); }
 
   std::shared_ptr<Device> device_;
 };

@@ -119,12 +119,7 @@ class LlamaDecode : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     if (!fs::exists(references())) GTEST_SKIP() << "no references; tests/integration/make_references.py makes them";
-    try {
-      device_ = open_device(GetParam());
-    } catch (const Error& error) {
-      if (must_be_there(GetParam())) throw;
-      GTEST_SKIP() << error.what();
-    }
+    open_or_skip(GetParam(), device_);
   }
 
   static std::vector<fs::path> models() {

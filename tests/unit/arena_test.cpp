@@ -188,13 +188,8 @@ TEST(Arena, OfTheDecodeScheduleIsAsSmallAsItCanBe) {
   SessionOptions options;
   options.weights = WeightFile::open(file);
   std::filesystem::remove(file);  // it stays mapped
-  DeviceProperties device;
-  device.backend = "cuda";
-  device.warp_size = 32;
+  DeviceProperties device = test::small_device();
   device.processors = 132;
-  device.max_threads_per_block = 1024;
-  device.max_block = {1024, 1024, 64};
-  device.max_grid = {2147483647, 65535, 65535};
   device.max_shared_bytes = 232448;
   const Schedule schedule = Schedule::load(RONDO_SOURCE_DIR "/configs/llama/decode.json");
   Plan plan = make_plan(schedule, device, options);

@@ -1,4 +1,4 @@
-// Plans without a schedule: buffers, and nodes that read and write them.
+// A device to plan for, and plans without a schedule: buffers, and nodes that read and write them.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,18 @@
 #include "dependencies.h"
 
 namespace rondo::test {
+
+inline DeviceProperties small_device() {
+  DeviceProperties device;
+  device.backend = "cuda";
+  device.warp_size = 32;
+  device.processors = 4;
+  device.max_threads_per_block = 1024;
+  device.max_block = {1024, 1024, 64};
+  device.max_grid = {2147483647, 65535, 65535};
+  device.max_shared_bytes = 65536;
+  return device;
+}
 
 // A plan of f32 buffers and nodes that read and write them.
 class PlanBuilder {

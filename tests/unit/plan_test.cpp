@@ -8,24 +8,14 @@
 #include <fstream>
 
 #include "gguf_bytes.h"
+#include "plan_builder.h"
 
 namespace rondo {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-DeviceProperties small_device() {
-  DeviceProperties device;
-  device.backend = "cuda";
-  device.warp_size = 32;
-  device.processors = 4;
-  device.max_threads_per_block = 1024;
-  device.max_block = {1024, 1024, 64};
-  device.max_grid = {2147483647, 65535, 65535};
-  device.max_shared_bytes = 65536;
-  return device;
-}
+using test::small_device;
 
 constexpr std::uint32_t f32 = 0, q4_1 = 3, q4_k = 12;  // ggml_type
 

@@ -5,23 +5,13 @@
 #include <gmock/gmock.h>
 
 #include "match_signatures.h"
+#include "plan_builder.h"
 
 namespace rondo {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-DeviceProperties device() {
-  DeviceProperties device;
-  device.backend = "cuda";
-  device.processors = 4;
-  device.max_threads_per_block = 1024;
-  device.max_block = {1024, 1024, 64};
-  device.max_grid = {2147483647, 65535, 65535};
-  device.max_shared_bytes = 65536;
-  return device;
-}
 
 rtc::Parameter pointer(DataType type, bool is_const) {
   const auto bytes = static_cast<std::uint32_t>(info(type).block_bytes);
@@ -55,12 +45,12 @@ class SlotsTest : public ::testing::Test {
           "ops": [{{"kernel": "k", "grid": ["{}"], "block": [32], "args": ["x", {}]}}]}})j",
                                             more, more, grid, argument),
                                 "t.json");
-    Plan plan = make_plan(*schedule_, device(), {});
+    Plan plan = make_plan(*schedule_, test::small_device(), {});
     std::vector<rtc::Binary> binaries(1);
     binaries[0].entries = {
         {.expression = "k", .lowered = "k", .parameters = {pointer(DataType::f32, false), parameter}}};
     match_signatures(plan, *schedule_, binaries, 4096);
-    compile_more_ = add_slots(plan, *schedule_, device());
+    compile_more_ = add_slots(plan, *schedule_, test::small_device());
     return plan;
   }
 
