@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "graph_shape.h"
 #include "handles.h"
@@ -190,23 +189,9 @@ void set_step_value(Plan& plan, const std::string& name, const std::string& text
                 fmt::format("the schedule has no step param \"{}\".{}", name, suggest(name, steps)));
   }
   ParamInfo& param = plan.params[found->second].info;
-  const char* const end = text.data() + text.size();
-  if (info(param.type).is_float) {  // nothing that is told depends on it
-    double real = 0;
-    const auto [rest, code] = std::from_chars(text.data(), end, real);
-    if (code == std::errc() && rest == end) return;
-    throw Error(ErrorCode::bad_argument, fmt::format("\"{}\" is no value for the param \"{}\" of type {}",
-                                                     text, name, rondo::name(param.type)));
-  }
-  std::int64_t value = text == "true" ? 1 : 0;
-  const auto [rest, code] = std::from_chars(text.data(), end, value);
-  const bool is_number = (code == std::errc() && rest == end) || text == "true" || text == "false";
-  if (!is_number || value < param.smallest || value > param.largest) {
-    throw Error(ErrorCode::bad_argument,
-                fmt::format("\"{}\" is no value for the param \"{}\" of type {}: its range is {} to {}", text,
-                            name, rondo::name(param.type), param.smallest, param.largest));
-  }
-  param.integer = value;
+  // A float changes nothing of what is told, but has to be one.
+  const auto value = parse_value(param, text);
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) param.integer = *integer;
 }
 
 }  // namespace

@@ -114,31 +114,38 @@ Status Session::set(ParamHandle param, double value) noexcept {
   return {};
 }
 
-void Session::set(std::string_view name, std::string_view text) {
-  const ParamHandle handle = param(name);
-  const ParamInfo& info = state_->params[handle.index];
-  const auto complain = [&](const std::string& why) {
-    throw Error(ErrorCode::bad_argument, fmt::format("\"{}\" is no value for the param \"{}\" of type {}: {}",
-                                                     text, info.name, rondo::name(info.type), why));
-  };
+namespace {
+
+[[noreturn]] void complain_of_value(const ParamInfo& info, std::string_view text, const std::string& why) {
+  throw Error(ErrorCode::bad_argument, fmt::format("\"{}\" is no value for the param \"{}\" of type {}: {}",
+                                                   text, info.name, rondo::name(info.type), why));
+}
+
+}  // namespace
+
+std::variant<std::int64_t, double> parse_value(const ParamInfo& info, std::string_view text) {
   const char* const end = text.data() + text.size();
-  Status status;
   if (rondo::info(info.type).is_float) {
     double value = 0;
     const auto [rest, code] = std::from_chars(text.data(), end, value);
-    if (code != std::errc() || rest != end) complain("it is not a number");
-    status = set(handle, value);
-  } else {
-    std::int64_t value = text == "true" ? 1 : 0;
-    if (text != "true" && text != "false") {
-      const auto [rest, code] = std::from_chars(text.data(), end, value);
-      if (code != std::errc() || rest != end) complain("it is not an integer of 64 bits");
-    }
-    status = set(handle, value);
-    if (!status.ok() && info.is_step)
-      complain(fmt::format("its range is {} to {}", info.smallest, info.largest));
+    if (code != std::errc() || rest != end) complain_of_value(info, text, "it is not a number");
+    return value;
   }
-  if (!status.ok()) complain(status.call);
+  std::int64_t value = text == "true" ? 1 : 0;
+  if (text != "true" && text != "false") {
+    const auto [rest, code] = std::from_chars(text.data(), end, value);
+    if (code != std::errc() || rest != end) complain_of_value(info, text, "it is not an integer of 64 bits");
+  }
+  if (info.is_step && (value < info.smallest || value > info.largest))
+    complain_of_value(info, text, fmt::format("its range is {} to {}", info.smallest, info.largest));
+  return value;
+}
+
+void Session::set(std::string_view name, std::string_view text) {
+  const ParamHandle handle = param(name);
+  const ParamInfo& info = state_->params[handle.index];
+  const Status status = std::visit([&](auto value) { return set(handle, value); }, parse_value(info, text));
+  if (!status.ok()) complain_of_value(info, text, status.call);
 }
 
 bool Session::State::can_refresh() const noexcept {

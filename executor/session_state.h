@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "dependencies.h"
@@ -28,6 +30,8 @@ struct Prepared {
 };
 // Why a session replays eagerly: a clause, empty where it has a graph.
 std::string why_eager(Device& device, const SessionOptions& options);
+// A param's value from text: "17", "0.5", "true". Throws Error(bad_argument) for what is none, or is outside a step param's range.
+std::variant<std::int64_t, double> parse_value(const ParamInfo& info, std::string_view text);
 Prepared prepare(Schedule schedule, Device& device, const SessionOptions& options);
 
 // Members are destroyed from last to first: an exec before the graph's memory, memory before the device.
