@@ -39,7 +39,7 @@ inline Status check_launch_limits(const KernelLaunch& launch, const DeviceProper
     return refuse("more bytes of arguments than the device's limit");
   if (launch.attributes != nullptr) {
     const Dim3 cluster = launch.attributes->cluster;
-    if (launch.attributes->cooperative && !device.has_cooperative_launch)
+    if (launch.attributes->cooperative && !device.has_cooperative_launches)
       return refuse("a cooperative launch, which the device does not have");
     if (launch.attributes->has_cluster()) {
       if (device.max_cluster_blocks == 0) return refuse("a launch with clusters, which the device does not have");

@@ -52,9 +52,7 @@ PackedArguments::PackedArguments(const Plan& plan, const DeviceProperties& devic
                           .launch = {.function = functions[plan_node.kernel],
                                      .shape = {},
                                      .arguments = current_.data() + begin,
-                                     .argument_bytes = plan_node.argument_bytes,
-                                     .attributes =
-                                         plan_node.attributes.are_default() ? nullptr : &plan_node.attributes}},
+                                     .argument_bytes = plan_node.argument_bytes}},
               .first_dynamic = static_cast<std::uint32_t>(dynamic_.size()),
               .end_dynamic = 0};
     if (!plan_node.attributes.are_default()) {

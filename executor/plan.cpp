@@ -259,7 +259,7 @@ class Unroller {
       const auto complain = [&](const char* why, const char* hint) {
         throw Complaint{.pointer = what.cooperative->pointer, .message = why, .hint = hint};
       };
-      if (!device_.has_cooperative_launch) {
+      if (!device_.has_cooperative_launches) {
         complain("this device has no cooperative launches",
                  "\"cooperative\" takes an expression, as \"when\" does: device.has_cooperative_launches.");
       }

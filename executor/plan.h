@@ -144,7 +144,7 @@ struct Plan {
               std::optional<std::size_t> argument = std::nullopt) const;
   // Of the dependency of node `later` on node `earlier`.
   EdgeKind edge_kind(std::uint32_t earlier, std::uint32_t later) const;
-  void set_edge_kinds();  // of all dependencies
+  void set_edge_kinds();  // of all dependencies, for a device that has programmatic edges
 };
 
 // Throws Error(bad_schedule or bad_argument) with everything that is wrong.

@@ -63,7 +63,7 @@ Scope::Scope(const Plan& plan, const DeviceProperties& device) : plan_(plan) {
   device_["device.processors"] = device.processors;
   device_["device.max_threads_per_block"] = static_cast<std::int64_t>(device.max_threads_per_block);
   device_["device.max_cluster_blocks"] = device.max_cluster_blocks;
-  device_["device.has_cooperative_launches"] = device.has_cooperative_launch ? 1 : 0;
+  device_["device.has_cooperative_launches"] = device.has_cooperative_launches ? 1 : 0;
   device_["device.max_shared_bytes"] = static_cast<std::int64_t>(device.max_shared_bytes);
   device_["device.is_host"] = device.backend == "host" ? 1 : 0;
 }

@@ -85,7 +85,7 @@ Prepared prepare(Schedule schedule, Device& device, const SessionOptions& option
   Arena arena = options.separate_buffers ? without_arena(plan) : place_temporaries(plan);
   FoundDependencies found = find_dependencies(plan, arena);
   const std::size_t lane_edges = limit_lanes(plan, plan.lanes);
-  plan.set_edge_kinds();
+  if (device.properties().has_programmatic_edges) plan.set_edge_kinds();
   return {.schedule = std::move(schedule),
           .plan = std::move(plan),
           .binaries = std::move(binaries),
@@ -299,6 +299,9 @@ void Session::State::index_params() {
 // All nodes as the params and bindings are now. Where that is refused, nothing has changed.
 void Session::State::stage_all(ErrorCode refusal, const char* before, const char* hint) {
   mark_pending();
+  // An update that failed half-way has left marks.
+  marked.clear();
+  std::fill(is_marked.begin(), is_marked.end(), std::uint8_t{0});
   for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
     arguments->touch(i);
     mark(i);

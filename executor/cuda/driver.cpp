@@ -250,7 +250,7 @@ void CudaDriver::allow_dynamic_shared(FunctionHandle kernel, std::size_t bytes) 
 }
 
 std::size_t CudaDriver::resident_blocks(FunctionHandle kernel, const LaunchShape& shape) {
-  if (!properties_.has_cooperative_launch) return 0;
+  if (!properties_.has_cooperative_launches) return 0;
   constexpr const char* doing = "asking how many blocks of a kernel are resident at once";
   RONDO_CUDA_ENTER_OR_THROW(doing);
   int blocks = 0;

@@ -66,7 +66,7 @@ DeviceProperties properties(const Api& api, int ordinal) {
   properties.max_shared_bytes = get_unsigned(DeviceAttribute::max_shared_bytes_optin);
   const bool takes_attributes =
       api.cuGraphKernelNodeSetAttribute != nullptr && api.cuLaunchKernelEx != nullptr;
-  properties.has_cooperative_launch = takes_attributes && api.cuOccupancyMaxActiveBlocksPerMultiprocessor != nullptr &&
+  properties.has_cooperative_launches = takes_attributes && api.cuOccupancyMaxActiveBlocksPerMultiprocessor != nullptr &&
       get(DeviceAttribute::cooperative_launch) != 0;
   // Since CUDA 11.8, whose drivers know the attribute, and on compute capability 9.0; 8 blocks is what every
   // such device takes (CUDA Programming Guide, "Thread Block Clusters").

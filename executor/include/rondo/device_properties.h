@@ -28,10 +28,9 @@ struct DeviceProperties {
   std::uint64_t max_threads_on_axis = UINT64_MAX;  // grid times block, on each axis
   std::size_t max_argument_bytes = 4096;
   // What a launch may ask for beside its shape.
-  bool has_cooperative_launch = false;
+  bool has_cooperative_launches = false;
   std::uint32_t max_cluster_blocks = 0;  // blocks of one cluster; 0: the device has none
   bool has_programmatic_edges = false;   // a kernel may start before those that it waits for have ended
-  int least_priority = 0, greatest_priority = 0;  // of kernels; the greatest is the lower number
   // In how many chains side by side a graph's nodes are best laid out, where a schedule does not say; 0: in as many as there are.
   std::uint32_t graph_lanes = 0;
 };
