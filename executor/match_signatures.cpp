@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "driver.h"
 #include "scope.h"
 
 namespace rondo {
@@ -38,8 +41,10 @@ class Matcher {
   std::string match(PlanArgument& argument, const rtc::Parameter& parameter) const {
     using Kind = PlanArgument::Kind;
     const bool is_pointer = argument.kind == Kind::buffer || argument.kind == Kind::slot;
-    if (parameter.kind == rtc::ParameterKind::structure)
-      return "a struct by value, which a schedule cannot pass in version 1";
+    if (parameter.kind == rtc::ParameterKind::structure) {
+      return fmt::format("expected {} by value, which {{\"table\": …}} fills with pointers; got {}",
+                         describe(parameter), given(argument));
+    }
     if (!is_pointer && argument.named_step && parameter.kind == rtc::ParameterKind::pointer)
       return match_slot(argument, parameter);
     if (is_pointer != (parameter.kind == rtc::ParameterKind::pointer)) return expected(argument, parameter);
@@ -47,6 +52,43 @@ class Matcher {
     if (!parameter.type) return expected(argument, parameter);
     argument.type = *parameter.type;
     return match_scalar(argument, parameter);
+  }
+
+  // The same for all pointers of a table.
+  std::string match_table(std::span<PlanArgument> pointers, const rtc::Parameter& parameter,
+                          std::size_t position, const std::string& kernel) const {
+    const std::size_t bytes = pointers.size() * sizeof(DevicePointer),
+                      columns = pointers.front().table_columns;
+    const std::string table = fmt::format(
+        "the table has {} pointers{}, {} bytes", pointers.size(),
+        pointers.size() == columns ? "" : fmt::format(" ({} × {})", pointers.size() / columns, columns),
+        bytes);
+    if (parameter.kind != rtc::ParameterKind::structure)
+      return fmt::format("{}; parameter {} of kernel \"{}\" is {}, not a struct by value", table, position,
+                         kernel, describe(parameter));
+    if (parameter.size != bytes)
+      return fmt::format("{}; parameter {} of kernel \"{}\" is {}", table, position, kernel,
+                         describe(parameter));
+    if (parameter.alignment != alignof(DevicePointer)) {
+      return fmt::format(
+          "{}; parameter {} of kernel \"{}\" is {} aligned to {}, and a struct of pointers is aligned to {}",
+          table, position, kernel, describe(parameter), parameter.alignment, alignof(DevicePointer));
+    }
+    const std::size_t offset = pointers.front().offset;
+    for (std::size_t i = 0; i < pointers.size(); ++i) pointers[i].offset = offset + i * sizeof(DevicePointer);
+    return "";
+  }
+
+  // What is wrong with one pointer of a table, of whose pointee the signature tells nothing. Completes it.
+  std::string match_table_pointer(PlanArgument& argument) const {
+    const BufferInfo& buffer = plan_.buffers[argument.buffer].info;
+    const bool is_weight = buffer.role == Role::weight;
+    argument.type = DataType::u64;
+    argument.writes =
+        argument.access == Access::write || (argument.access == Access::by_signature && !is_weight);
+    return is_weight && argument.writes
+               ? fmt::format("\"{}\" is a weight, which no kernel may write", buffer.name)
+               : "";
   }
 
  private:
@@ -79,6 +121,10 @@ class Matcher {
     if (argument.access == Access::write && parameter.is_const) {
       return "the op says that the kernel writes this buffer, and the kernel's parameter is a pointer to "
              "const";
+    }
+    if (argument.access == Access::read && !parameter.is_const) {
+      return "the op says that the kernel only reads this buffer, and the kernel's parameter is a pointer to "
+             "non-const";
     }
     argument.writes = !parameter.is_const;
     if (argument.writes && !is_slot && plan_.buffers[argument.buffer].info.role == Role::weight) {
@@ -152,26 +198,61 @@ class Matcher {
   const Plan& plan_;
 };
 
+// Of a node that gives as many arguments as the kernel has parameters, which begin at `offsets`.
+void match_arguments(Plan& plan, const Schedule& schedule, std::size_t index, const rtc::Entry& entry,
+                     std::span<const std::size_t> offsets, Complaints& complaints) {
+  const Matcher matcher(plan);
+  PlanNode& node = plan.nodes[index];
+  const auto complain = [&](std::size_t argument, std::string wrong) {
+    if (!wrong.empty())
+      complaints.add(
+          {.place = plan.place(schedule, index, argument), .message = std::move(wrong), .hint = ""});
+  };
+  for (std::size_t k = 0; k < node.arguments.size();) {
+    PlanArgument& argument = node.arguments[k];
+    const std::uint32_t position = argument.parameter;
+    const rtc::Parameter& parameter = entry.parameters[position];
+    argument.offset = offsets[position];
+    if (argument.table_columns == 0) {
+      complain(k++, matcher.match(argument, parameter));
+      continue;
+    }
+    const auto first = node.arguments.begin() + static_cast<std::ptrdiff_t>(k);
+    const auto end = std::find_if(first, node.arguments.end(),
+                                  [&](const PlanArgument& other) { return other.parameter != position; });
+    std::string wrong =
+        matcher.match_table({first, end}, parameter, position, plan.kernels[node.kernel].name);
+    if (!wrong.empty()) {
+      Place place = schedule.place(fmt::format("{}/args/{}", node.pointer, position));
+      place.op = node.label;
+      place.kernel = plan.kernels[node.kernel].name;
+      place.argument = position;
+      complaints.add({.place = std::move(place), .message = std::move(wrong), .hint = ""});
+    }
+    for (const std::size_t after = k + static_cast<std::size_t>(end - first); k < after; ++k)
+      complain(k, matcher.match_table_pointer(node.arguments[k]));
+  }
+}
+
 }  // namespace
 
 void match_signatures(Plan& plan, const Schedule& schedule, std::span<const rtc::Binary> binaries,
                       std::size_t max_argument_bytes) {
   Complaints complaints(schedule);
-  const Matcher matcher(plan);
   std::vector<std::vector<std::size_t>> offsets_of_kernel(plan.kernels.size());
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     PlanNode& node = plan.nodes[i];
     if (node.is_builtin) continue;
     const PlanKernel& kernel = plan.kernels[node.kernel];
     const rtc::Entry& entry = binaries[kernel.unit].entries[kernel.entry];
-    if (entry.parameters.size() != node.arguments.size()) {
+    const std::size_t given = node.arguments.empty() ? 0 : node.arguments.back().parameter + std::size_t{1};
+    if (entry.parameters.size() != given) {
       std::vector<std::string> parameters;
       for (const rtc::Parameter& parameter : entry.parameters) parameters.push_back(describe(parameter));
-      complaints.add(
-          {.place = plan.place(schedule, i),
-           .message = fmt::format("the kernel {} takes {} arguments, the op gives {}", entry.expression,
-                                  entry.parameters.size(), node.arguments.size()),
-           .hint = fmt::format("It takes: {}.", fmt::join(parameters, ", "))});
+      complaints.add({.place = plan.place(schedule, i),
+                      .message = fmt::format("the kernel {} takes {} arguments, the op gives {}",
+                                             entry.expression, entry.parameters.size(), given),
+                      .hint = fmt::format("It takes: {}.", fmt::join(parameters, ", "))});
       continue;
     }
     std::vector<std::size_t>& offsets = offsets_of_kernel[node.kernel];
@@ -181,14 +262,9 @@ void match_signatures(Plan& plan, const Schedule& schedule, std::span<const rtc:
       complaints.add({.place = plan.place(schedule, i),
                       .message = fmt::format("the arguments of {} take {} bytes; this device has {}",
                                              entry.expression, node.argument_bytes, max_argument_bytes),
-                      .hint = ""});
+                      .hint = argument_bytes_hint});
     }
-    for (std::size_t k = 0; k < node.arguments.size(); ++k) {
-      node.arguments[k].offset = offsets[k];
-      std::string wrong = matcher.match(node.arguments[k], entry.parameters[k]);
-      if (!wrong.empty())
-        complaints.add({.place = plan.place(schedule, i, k), .message = std::move(wrong), .hint = ""});
-    }
+    match_arguments(plan, schedule, i, entry, offsets, complaints);
   }
   complaints.throw_if_any();
 }

@@ -57,8 +57,10 @@ PackedArguments::PackedArguments(const Plan& plan, const DeviceProperties& devic
               .end_dynamic = 0};
     if (!plan_node.attributes.are_default()) {
       LaunchAttributes& attributes = attributes_.emplace_back(plan_node.attributes);
-      for (const PlanArgument& argument : plan_node.arguments)
-        attributes.argument_offsets.push_back(argument.offset);
+      for (const PlanArgument& argument : plan_node.arguments) {
+        if (attributes.argument_offsets.size() == argument.parameter)  // its first
+          attributes.argument_offsets.push_back(argument.offset);
+      }
       node.current.launch.attributes = &attributes;
     }
     Staged staged{.next = node.current};

@@ -8,7 +8,9 @@
 #include <map>
 #include <sstream>
 
+#include "buffer_types.h"
 #include "builtin.h"
+#include "driver.h"
 #include "scope.h"
 
 namespace rondo {
@@ -246,7 +248,16 @@ class Unroller {
     for (std::size_t i = 0; i < what.grid.size(); ++i) node.grid[i] = scope_.value(what.grid[i]);
     for (std::size_t i = 0; i < what.block.size(); ++i) node.block[i] = scope_.value(what.block[i]);
     if (what.shared) node.shared = scope_.value(*what.shared);
-    for (const Argument& argument : what.args) node.arguments.push_back(this->argument(argument));
+    for (const Argument& argument : what.args) {
+      const std::size_t first = node.arguments.size();
+      if (const auto* table = std::get_if<TableArgument>(&argument.value)) {
+        add_table(node.arguments, *table, argument.pointer);
+      } else {
+        node.arguments.push_back(this->argument(argument));
+      }
+      const auto parameter = static_cast<std::uint32_t>(&argument - what.args.data());
+      for (std::size_t i = first; i < node.arguments.size(); ++i) node.arguments[i].parameter = parameter;
+    }
     check_shape(what, node);
     set_attributes(what, node);
     append(std::move(node), op, name);
@@ -368,6 +379,36 @@ class Unroller {
       set_number(result, std::get<NumberArgument>(argument.value));
     }
     return result;
+  }
+
+  void add_table(std::vector<PlanArgument>& arguments, const TableArgument& table,
+                 const std::string& pointer) {
+    const std::size_t most = device_.max_argument_bytes / sizeof(DevicePointer);
+    std::size_t pointers = 0;
+    for_each_member(scope_, table.family, [&] {
+      pointers += table.pointers.size();
+      if (pointers > most) return;
+      for (const Placed<BufferArgument>& one : table.pointers) {
+        PlanArgument& argument = arguments.emplace_back();
+        argument.pointer = one.pointer;
+        argument.table_columns = static_cast<std::uint32_t>(table.pointers.size());
+        argument.access = one.value.access;
+        set_buffer(argument, one.value.buffer, one.pointer);
+      }
+    });
+    if (pointers == 0) {
+      throw Complaint{.pointer = pointer,
+                      .message = "the table has no pointers: its \"for\" counts to 0",
+                      .hint = "An op that is not wanted for some constants takes a \"when\"."};
+    }
+    if (pointers > most) {
+      throw Complaint{
+          .pointer = pointer,
+          .message = fmt::format("the table has {} pointers, {} bytes; a kernel's arguments have up to {} "
+                                 "bytes in all on this device",
+                                 pointers, pointers * sizeof(DevicePointer), device_.max_argument_bytes),
+          .hint = argument_bytes_hint};
+    }
   }
 
   void set_slot(PlanArgument& argument, const std::string& name, const std::string& pointer) {
@@ -629,13 +670,17 @@ Place Plan::place(const Schedule& schedule, std::size_t node, std::optional<std:
   place.op = at.label;
   place.kernel = kernels[at.kernel].name;
   place.argument = argument;
+  // Ours have an argument for each parameter.
+  if (argument && *argument < at.arguments.size() && !at.is_builtin)
+    place.argument = at.arguments[*argument].parameter;
   return place;
 }
 
 Plan make_plan(const Schedule& schedule, const DeviceProperties& device, const SessionOptions& options) {
   Plan plan;
-  resolve_params(plan, schedule, device, options);
-  resolve_buffers(plan, schedule, device, options);
+  WeightFinder weights(plan, schedule, options);
+  resolve_params(plan, schedule, device, options, weights);
+  resolve_buffers(plan, schedule, device, options, weights);
   Unroller(plan, schedule, device).run();
   for (rtc::CompileRequest& unit : plan.units) unit.architecture = device.architecture;
   return plan;

@@ -26,6 +26,10 @@ namespace rondo {
 
 struct Plan;
 
+// Where a kernel's arguments are larger than the device takes.
+inline constexpr const char* argument_bytes_hint =
+    "CUDA takes 32764 bytes with compute capability 7.0 and a driver of CUDA 12.1, or later; 4096 elsewhere.";
+
 // An integer that is fixed when the plan is made, or an expression over step params.
 struct Value {
   struct Operand {
@@ -84,6 +88,9 @@ struct PlanArgument {
   Access access = Access::by_signature;
   DataType type = DataType::u64;  // as it is packed; set from the signature (pointers: u64)
   std::uint32_t param = 0, buffer = 0;
+  std::uint32_t parameter =
+      0;  // which of the kernel's it is, or is in: a table fills one with several of these
+  std::uint32_t table_columns = 0;          // in a table: the pointers of one of its rows; 0: it is in none
   std::optional<std::uint32_t> named_step;  // integer, float_param: the step param that stands here by itself
   std::size_t offset = 0;                   // in the packed buffer; set from the signature
   bool writes = true;                       // pointers: the pointee is not const; set from the signature

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "scope.h"
+#include "buffer_types.h"
 
 namespace rondo {
 namespace {
@@ -15,8 +15,13 @@ constexpr std::int64_t largest_family = 1 << 20;
 class BufferResolver {
  public:
   BufferResolver(Plan& plan, const Schedule& schedule, const DeviceProperties& device,
-                 const SessionOptions& options)
-      : plan_(plan), schedule_(schedule), options_(options), scope_(plan, device), complaints_(schedule) {}
+                 const SessionOptions& options, WeightFinder& weights)
+      : plan_(plan),
+        schedule_(schedule),
+        options_(options),
+        weights_(weights),
+        scope_(plan, device),
+        complaints_(schedule) {}
 
   void run() {
     if (options_.weights) plan_.files.push_back(options_.weights);
@@ -61,26 +66,8 @@ class BufferResolver {
   }
 
   void find_tensor(const BufferDeclaration& declaration, PlanBuffer& buffer) {
-    const WeightFile& file = file_of(declaration);
-    std::vector<std::string> tried;
-    for (const Template& name : declaration.tensors) {
-      tried.push_back(scope_.interpolate(name));
-      buffer.tensor = file.find(tried.back());
-      if (buffer.tensor != nullptr) break;
-    }
-    if (buffer.tensor == nullptr) {
-      throw Complaint{.pointer = declaration.pointer,
-                      .message = fmt::format("{} has no tensor \"{}\" for the weight \"{}\".{}",
-                                             file.path().string(), fmt::join(tried, "\", nor \""),
-                                             buffer.info.name, suggest(tried.front(), file.tensor_names()))};
-    }
-    const Tensor& tensor = *buffer.tensor;
-    if (!tensor.type) {
-      throw Complaint{.pointer = declaration.pointer,
-                      .message = fmt::format("the tensor \"{}\" is of type {}, which Rondo cannot read yet",
-                                             tensor.name, tensor.type_name),
-                      .hint = "Types it reads: F16, BF16, F32, F64, I8, I16, I32, I64, Q4_1, Q8_0."};
-    }
+    const Tensor& tensor = weights_.find(scope_, declaration, buffer.info.name);
+    buffer.tensor = &tensor;
     if (declaration.type && *declaration.type != *tensor.type) {
       throw Complaint{
           .pointer = declaration.pointer,
@@ -100,25 +87,6 @@ class BufferResolver {
     const auto [known, is_new] =
         first_of_tensor_.emplace(&tensor, static_cast<std::uint32_t>(plan_.buffers.size()));
     if (!is_new) buffer.same_as = known->second;
-  }
-
-  const WeightFile& file_of(const BufferDeclaration& declaration) {
-    if (declaration.file) {
-      const std::filesystem::path path = schedule_.directory() / declaration.file->value;
-      auto& file = files_[path.string()];
-      if (!file) {
-        file = WeightFile::open(path);
-        plan_.files.push_back(file);
-      }
-      return *file;
-    }
-    if (!options_.weights) {
-      throw Complaint{.pointer = declaration.pointer,
-                      .message = fmt::format("the weight \"{}\" comes from a weight file, and none was given",
-                                             declaration.name.value),
-                      .hint = "Give one with --weights FILE (.gguf, .npy, or a folder of .npy files)."};
-    }
-    return *options_.weights;
   }
 
   static void measure(PlanBuffer& buffer) {
@@ -178,9 +146,9 @@ class BufferResolver {
   Plan& plan_;
   const Schedule& schedule_;
   const SessionOptions& options_;
+  WeightFinder& weights_;
   Scope scope_;
   Complaints complaints_;
-  std::map<std::string, std::shared_ptr<const WeightFile>> files_;
   std::map<const Tensor*, std::uint32_t> first_of_tensor_;
 };
 
@@ -220,14 +188,14 @@ void for_each_member(Scope& scope, const std::optional<ForClause>& family,
   if (count < 0 || count > largest_family) {
     throw Complaint{
         .pointer = family->pointer,
-        .message = fmt::format("a family may have 0 to {} members, this one has {}", largest_family, count)};
+        .message = fmt::format("\"for\" may count 0 to {} values, this one {}", largest_family, count)};
   }
   for (std::int64_t i = 0; i < count; ++i) with(i);
 }
 
 void resolve_buffers(Plan& plan, const Schedule& schedule, const DeviceProperties& device,
-                     const SessionOptions& options) {
-  BufferResolver(plan, schedule, device, options).run();
+                     const SessionOptions& options, WeightFinder& weights) {
+  BufferResolver(plan, schedule, device, options, weights).run();
 }
 
 }  // namespace rondo

@@ -1,11 +1,12 @@
 // Step 1 of a plan: what every param's value is.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <optional>
 
-#include "scope.h"
+#include "buffer_types.h"
 
 namespace rondo {
 namespace {
@@ -18,8 +19,17 @@ using Number = std::variant<std::int64_t, double>;
 class ParamResolver {
  public:
   ParamResolver(Plan& plan, const Schedule& schedule, const DeviceProperties& device,
-                const SessionOptions& options)
-      : plan_(plan), schedule_(schedule), options_(options), scope_(plan, device), complaints_(schedule) {}
+                const SessionOptions& options, WeightFinder& weights)
+      : plan_(plan),
+        schedule_(schedule),
+        options_(options),
+        types_(schedule, weights),
+        scope_(plan, device,
+               {.resolve_param = [this](const std::string& name) { resolve_named(name); },
+                .type_of = [this](const std::string& buffer) { return types_.find(scope_, buffer); }}),
+        complaints_(schedule) {
+    for (std::size_t i = 0; i < schedule.params.size(); ++i) index_of_.emplace(schedule.params[i].name, i);
+  }
 
   void run() {
     check_overrides();
@@ -158,6 +168,7 @@ class ParamResolver {
     if (const auto* number = std::get_if<PlacedNumber>(&declaration.value)) return evaluate(*number);
     if (const auto* source = std::get_if<MetadataSource>(&declaration.value))
       return metadata(declaration, *source);
+    if (const auto* source = std::get_if<TypesSource>(&declaration.value)) return types(*source);
     return tensor(declaration, std::get<TensorSource>(declaration.value));
   }
 
@@ -176,24 +187,17 @@ class ParamResolver {
     }
   }
 
-  // The value of an expression over other constants, which are resolved first.
   std::int64_t constant(const PlacedExpression& expression) {
-    resolve_variables(expression.value);
     return scope_.constant(expression.value, expression.pointer);
   }
 
-  void resolve_variables(const Expression& expression) {
-    for (const std::string& variable : expression.variables()) {
-      for (std::size_t i = 0; i < schedule_.params.size(); ++i) {
-        if (schedule_.params[i].name == variable) resolve(i);
-      }
-    }
+  void resolve_named(const std::string& name) {
+    if (const auto found = index_of_.find(name); found != index_of_.end()) resolve(found->second);
   }
 
   Number evaluate(const PlacedNumber& number) {
     if (const auto* real = std::get_if<double>(&number.value)) return *real;
     const Expression& expression = std::get<Expression>(number.value);
-    resolve_variables(expression);
     // A float constant named alone.
     if (const std::uint32_t* index = scope_.float_param(expression.text())) {
       const ParamInfo& param = plan_.params[*index].info;
@@ -264,9 +268,31 @@ class ParamResolver {
     return static_cast<std::int64_t>(found->shape[*source.dimension]);
   }
 
+  Number types(const TypesSource& source) {
+    std::optional<DataType> one;
+    bool are_same = true;
+    for_each_member(scope_, source.family, [&] {
+      for (const Template& buffer : source.buffers) {
+        const std::string name = scope_.interpolate(buffer);
+        const DataType* type = types_.find(scope_, name);
+        if (type == nullptr) {
+          throw Complaint{
+              .pointer = buffer.pointer,
+              .message = fmt::format("there is no buffer \"{}\".{}", name, suggest(name, types_.names()))};
+        }
+        if (!one) one = *type;
+        are_same = are_same && *type == *one;
+      }
+    });
+    const auto is_one = [&](DataType type) { return one == type; };
+    return std::int64_t{are_same && std::any_of(source.types.begin(), source.types.end(), is_one)};
+  }
+
   Plan& plan_;
   const Schedule& schedule_;
   const SessionOptions& options_;
+  std::unordered_map<std::string, std::size_t> index_of_;  // of the schedule's params
+  BufferTypes types_;
   Scope scope_;
   Complaints complaints_;
   std::vector<State> state_;
@@ -276,8 +302,8 @@ class ParamResolver {
 }  // namespace
 
 void resolve_params(Plan& plan, const Schedule& schedule, const DeviceProperties& device,
-                    const SessionOptions& options) {
-  ParamResolver(plan, schedule, device, options).run();
+                    const SessionOptions& options, WeightFinder& weights) {
+  ParamResolver(plan, schedule, device, options, weights).run();
   const Scope scope(plan, device);
   Complaints complaints(schedule);
   for (const Requirement& requirement : schedule.requirements) {

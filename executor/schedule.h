@@ -52,6 +52,12 @@ struct TensorSource {              // {"tensor": "output.weight"}: is it there; 
   std::string tensor;
   std::optional<std::size_t> dimension;
 };
+struct TypesSource {  // {"types": ["w_q.{layer}", …], "for": {"layer": "n_layers"}, "are": ["f16", "q8_0"]}
+  std::vector<Template>
+      buffers;  // the constant is 1 where all of them have one type, and it is among `types`; else 0
+  std::optional<ForClause> family;
+  std::vector<DataType> types;
+};
 // How a new value of a step param reaches the kernels. chosen: as each kernel's signature asks for it. node: by rewriting the nodes
 // that have it. slot: from device memory, where one small node writes it.
 enum class UpdateWay : std::uint8_t { chosen, node, slot };
@@ -60,7 +66,8 @@ struct ParamDeclaration {
   DataType type = DataType::i32;
   bool is_step = false;
   UpdateWay update = UpdateWay::chosen;  // "update": step params only
-  std::variant<PlacedNumber, MetadataSource, TensorSource> value;  // of a step param: always a PlacedNumber, its initial value
+  std::variant<PlacedNumber, MetadataSource, TensorSource, TypesSource>
+      value;  // of a step param: a PlacedNumber, its initial value
   std::optional<PlacedExpression> smallest, largest;               // "min", "max": integer params only; inclusive
   std::string pointer;
 };
@@ -100,7 +107,8 @@ struct BufferReference {
   Template name;
   std::optional<Template> offset, extent;  // expressions, as text: they may contain `{…}`
 };
-enum class Access : std::uint8_t { by_signature, write };  // write: {"write": "x[…]"}: the kernel does not read it
+// read: {"read": "x[…]"}, the kernel does not write it. write: {"write": "x[…]"}, it does not read it.
+enum class Access : std::uint8_t { by_signature, read, write };
 
 struct NumberArgument {  // an expression's or name's text, not yet interpolated, or a float literal
   std::variant<Template, double> value;
@@ -112,8 +120,14 @@ struct BufferArgument {
 struct SlotArgument {
   std::string param;
 };
+// One struct of pointers, by value: {"table": ["w.{layer}", {"write": "y.{layer}"}], "for": {"layer":
+// "n_layers"}}.
+struct TableArgument {
+  std::vector<Placed<BufferArgument>> pointers;  // for each value of the variable, in order
+  std::optional<ForClause> family;
+};
 // A string without brackets can be a buffer or an expression: NumberArgument with a Template then, to be looked up by the plan.
-using Argument = Placed<std::variant<NumberArgument, BufferArgument, SlotArgument>>;
+using Argument = Placed<std::variant<NumberArgument, BufferArgument, SlotArgument, TableArgument>>;
 
 struct Op;
 struct KernelOp {

@@ -24,8 +24,9 @@ struct ScheduleKeys {
 };
 
 namespace schedule_keys {
-extern const ScheduleKeys schedule, graph, param, metadata_source, tensor_source, requirement, buffer, random_fill,
-    kernel, kernel_op, copy_op, fill_op, repeat_op, write_argument, slot_argument;
+extern const ScheduleKeys schedule, graph, param, metadata_source, tensor_source, types_source, requirement,
+    buffer, random_fill, kernel, kernel_op, copy_op, fill_op, repeat_op, read_argument, write_argument,
+    slot_argument, table_argument;
 std::vector<const ScheduleKeys*> all();
 }  // namespace schedule_keys
 

@@ -125,18 +125,17 @@ std::optional<Argument> ScheduleParser::argument(const Node& node) {
     return Argument{NumberArgument{Template{*text, node.pointer}}, node.pointer};
   }
   if (const JsonObject* object = node.value->get<JsonObject>()) {
-    const bool is_slot = Reader::member(*object, node.pointer, "slot").has_value();
-    const ScheduleKeys& keys = is_slot ? schedule_keys::slot_argument : schedule_keys::write_argument;
-    reader_.object(node, keys);
-    const auto inner = Reader::member(*object, node.pointer, keys.keys.front().name);
-    if (!inner) return std::nullopt;
-    if (is_slot) {
-      auto param = slot(*inner);
-      return param ? std::optional(Argument{std::move(*param), node.pointer}) : std::nullopt;
-    }
-    auto buffer = reader_.buffer_reference(*inner);
-    return buffer ? std::optional(Argument{BufferArgument{std::move(*buffer), Access::write}, node.pointer})
-                  : std::nullopt;
+    const auto has = [&](std::string_view key) {
+      return Reader::member(*object, node.pointer, key).has_value();
+    };
+    const auto placed = [&](auto value) {
+      return value ? std::optional(Argument{std::move(*value), node.pointer}) : std::nullopt;
+    };
+    if (has("table")) return placed(table(node));
+    if (has("read")) return placed(buffer_argument(node, Access::read));
+    if (!has("slot")) return placed(buffer_argument(node, Access::write));
+    reader_.object(node, schedule_keys::slot_argument);
+    return placed(slot(*Reader::member(*object, node.pointer, "slot")));
   }
   if (const bool* truth = node.value->get<bool>()) {
     return Argument{NumberArgument{Template{*truth ? "true" : "false", node.pointer}}, node.pointer};
@@ -145,7 +144,52 @@ std::optional<Argument> ScheduleParser::argument(const Node& node) {
   if (const std::int64_t* integer = node.value->get<std::int64_t>()) {
     return Argument{NumberArgument{Template{std::to_string(*integer), node.pointer}}, node.pointer};
   }
-  reader_.expected(node, "a number of 64 bits, a string, {\"write\": …} or {\"slot\": …}");
+  reader_.expected(
+      node, "a number of 64 bits, a string, {\"read\": …}, {\"write\": …}, {\"slot\": …} or {\"table\": …}");
+  return std::nullopt;
+}
+
+// {"read": …} or {"write": …}
+std::optional<BufferArgument> ScheduleParser::buffer_argument(const Node& node, Access access) {
+  const ScheduleKeys& keys =
+      access == Access::read ? schedule_keys::read_argument : schedule_keys::write_argument;
+  const JsonObject* object = reader_.object(node, keys);
+  const auto inner = Reader::member(*object, node.pointer, keys.keys.front().name);
+  auto buffer = inner ? reader_.buffer_reference(*inner) : std::nullopt;
+  return buffer ? std::optional(BufferArgument{std::move(*buffer), access}) : std::nullopt;
+}
+
+std::optional<TableArgument> ScheduleParser::table(const Node& node) {
+  const JsonObject* object = reader_.object(node, schedule_keys::table_argument);
+  TableArgument table;
+  const auto family = Reader::member(*object, node.pointer, "for");
+  if (family) table.family = reader_.for_clause(*family);
+  // After an error in "for", its variable would be unknown.
+  if (family && !table.family) return std::nullopt;
+  const LoopScope scope(reader_.symbols, table.family);
+  const Node list = *Reader::member(*object, node.pointer, "table");
+  const JsonArray* items = reader_.array(list, "an array of buffers, or parts of them");
+  if (!items) return std::nullopt;
+  if (items->empty())
+    reader_.report(list.pointer, "a table has one pointer or more, and this is an empty array");
+  for (std::size_t i = 0; i < items->size(); ++i) {
+    const Node item{&(*items)[i], child_pointer(list.pointer, i)};
+    if (auto pointer = table_pointer(item)) table.pointers.push_back({std::move(*pointer), item.pointer});
+  }
+  return table;
+}
+
+std::optional<BufferArgument> ScheduleParser::table_pointer(const Node& node) {
+  if (node.value->get<std::string>()) {
+    auto buffer = reader_.buffer_reference(node);
+    return buffer ? std::optional(BufferArgument{std::move(*buffer), Access::by_signature}) : std::nullopt;
+  }
+  if (const JsonObject* object = node.value->get<JsonObject>()) {
+    if (Reader::member(*object, node.pointer, "read")) return buffer_argument(node, Access::read);
+    if (Reader::member(*object, node.pointer, "write")) return buffer_argument(node, Access::write);
+  }
+  reader_.expected(node, "a buffer or a part of it (a string), {\"read\": …} or {\"write\": …}",
+                   "A table has pointers to buffers alone; numbers and slots are arguments of their own.");
   return std::nullopt;
 }
 

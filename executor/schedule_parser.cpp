@@ -13,24 +13,6 @@ namespace {
 
 using Reader = ScheduleReader;
 
-// One variable is pushed for as long as this lives.
-class LoopScope {
- public:
-  LoopScope(Symbols& symbols, const std::optional<ForClause>& clause)
-      : symbols_(symbols), is_pushed_(clause.has_value()) {
-    if (clause) symbols_.loops.push_back({clause->variable, clause->values.index() == 1});
-  }
-  ~LoopScope() {
-    if (is_pushed_) symbols_.loops.pop_back();
-  }
-  LoopScope(const LoopScope&) = delete;
-  LoopScope& operator=(const LoopScope&) = delete;
-
- private:
-  Symbols& symbols_;
-  bool is_pushed_;
-};
-
 constexpr Role roles[] = {Role::input, Role::output, Role::weight, Role::state, Role::temporary};
 
 std::optional<Role> parse_role(const std::string& text) {
@@ -150,20 +132,30 @@ void ScheduleParser::param_value(const JsonObject& object, ParamDeclaration& par
   }
   if (param.is_step) {
     reader_.expected(node, "a number or an expression (a string)",
-                     "Only constants can come from a weight file.");
+                     "Only constants have a source, such as a weight file's metadata.");
     return;
   }
-  const bool metadata = Reader::member(*source, node.pointer, "metadata").has_value();
-  const bool tensor = Reader::member(*source, node.pointer, "tensor").has_value();
-  if (metadata == tensor) {
+  std::vector<std::string_view> found;
+  for (const std::string_view key : {"metadata", "tensor", "types"}) {
+    if (Reader::member(*source, node.pointer, key)) found.push_back(key);
+  }
+  if (found.size() != 1) {
     reader_.report(
         node.pointer,
-        fmt::format("the source of a constant has either \"metadata\" or \"tensor\", and this has {}",
-                    metadata ? "both" : "neither"));
-  } else if (metadata) {
-    if (auto value = metadata_source(node, param.type)) param.value = std::move(*value);
-  } else if (auto value = tensor_source(node, param.type)) {
-    param.value = std::move(*value);
+        fmt::format(
+            "the source of a constant has one of \"metadata\", \"tensor\" and \"types\", and this has {}",
+            found.empty() ? "none" : "several"));
+    return;
+  }
+  const auto set = [&param](auto value) {
+    if (value) param.value = std::move(*value);
+  };
+  if (found.front() == "metadata") {
+    set(metadata_source(node, param.type));
+  } else if (found.front() == "tensor") {
+    set(tensor_source(node, param.type));
+  } else {
+    set(types_source(node, param.type));
   }
 }
 
@@ -217,6 +209,38 @@ std::optional<TensorSource> ScheduleParser::tensor_source(const Node& node, Data
   if (!info(type).is_integer) {
     reader_.report(node.pointer,
                    fmt::format("what is known about a tensor is an integer, and the type is {}", name(type)));
+  }
+  return source;
+}
+
+std::optional<TypesSource> ScheduleParser::types_source(const Node& node, DataType type) {
+  const JsonObject* object = reader_.object(node, schedule_keys::types_source);
+  if (!object) return std::nullopt;
+  TypesSource source;
+  const auto family = Reader::member(*object, node.pointer, "for");
+  if (family) source.family = reader_.for_clause(*family);
+  // After an error in "for", its variable would be unknown.
+  if (family && !source.family) return std::nullopt;
+  const LoopScope scope(reader_.symbols, source.family);
+  const auto each = [&](std::string_view key, const char* what, auto read) {
+    const auto list = Reader::member(*object, node.pointer, key);
+    const JsonArray* items = list ? reader_.array(*list, fmt::format("an array of {}", what)) : nullptr;
+    if (!items) return;
+    if (items->empty())
+      reader_.report(list->pointer, fmt::format("expected one of {} or more, got an empty array", what));
+    for (std::size_t i = 0; i < items->size(); ++i) read({&(*items)[i], child_pointer(list->pointer, i)});
+  };
+  each("types", "buffers' names", [&](const Node& item) {
+    const auto name = reader_.text(item, "a buffer's name (a string)");
+    if (!name) return;
+    reader_.check_buffer(*name, item.pointer, 0);
+    source.buffers.push_back({*name, item.pointer});
+  });
+  each("are", "element types", [&](const Node& item) {
+    if (const auto one = reader_.data_type(item)) source.types.push_back(*one);
+  });
+  if (!info(type).is_integer) {
+    reader_.report(node.pointer, fmt::format("\"types\" gives 0 or 1, and the type is {}", name(type)));
   }
   return source;
 }

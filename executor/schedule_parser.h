@@ -5,6 +5,24 @@
 
 namespace rondo {
 
+// One variable is pushed for as long as this lives.
+class LoopScope {
+ public:
+  LoopScope(Symbols& symbols, const std::optional<ForClause>& clause)
+      : symbols_(symbols), is_pushed_(clause.has_value()) {
+    if (clause) symbols_.loops.push_back({clause->variable, clause->values.index() == 1});
+  }
+  ~LoopScope() {
+    if (is_pushed_) symbols_.loops.pop_back();
+  }
+  LoopScope(const LoopScope&) = delete;
+  LoopScope& operator=(const LoopScope&) = delete;
+
+ private:
+  Symbols& symbols_;
+  bool is_pushed_;
+};
+
 class ScheduleParser {
  public:
   ScheduleParser(ScheduleReader& reader, Schedule& schedule) : reader_(reader), schedule_(schedule) {}
@@ -20,6 +38,7 @@ class ScheduleParser {
   void check_literals(const ParamDeclaration& param);
   std::optional<MetadataSource> metadata_source(const Node& node, DataType type);
   std::optional<TensorSource> tensor_source(const Node& node, DataType type);
+  std::optional<TypesSource> types_source(const Node& node, DataType type);
   void check_cycles();
   void requirement(const Node& node);
   void buffer(const std::string& name, const Node& node);
@@ -39,6 +58,9 @@ class ScheduleParser {
   std::vector<Template> launch_shape(const JsonObject& object, const std::string& pointer,
                                      std::string_view key, Use use);
   std::optional<Argument> argument(const Node& node);
+  std::optional<BufferArgument> buffer_argument(const Node& node, Access access);
+  std::optional<TableArgument> table(const Node& node);
+  std::optional<BufferArgument> table_pointer(const Node& node);
   void check_argument_text(const std::string& text, const std::string& pointer);
   std::optional<SlotArgument> slot(const Node& node);
 

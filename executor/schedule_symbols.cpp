@@ -51,7 +51,8 @@ const std::vector<std::string>& device_names() {
                                                  "device.max_shared_bytes",
                                                  "device.is_host",
                                                  "device.max_cluster_blocks",
-                                                 "device.has_cooperative_launches"};
+                                                 "device.has_cooperative_launches",
+                                                 "device.compute_capability"};
   return names;
 }
 

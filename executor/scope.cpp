@@ -58,12 +58,14 @@ std::optional<Value::Affine> Value::affine(const Plan& plan) const {
   return Affine{param, form->scale, form->addend};
 }
 
-Scope::Scope(const Plan& plan, const DeviceProperties& device) : plan_(plan) {
+Scope::Scope(const Plan& plan, const DeviceProperties& device, Early early)
+    : plan_(plan), early_(std::move(early)) {
   device_["device.warp_size"] = device.warp_size;
   device_["device.processors"] = device.processors;
   device_["device.max_threads_per_block"] = static_cast<std::int64_t>(device.max_threads_per_block);
   device_["device.max_cluster_blocks"] = device.max_cluster_blocks;
   device_["device.has_cooperative_launches"] = device.has_cooperative_launches ? 1 : 0;
+  device_["device.compute_capability"] = device.compute_capability;
   device_["device.max_shared_bytes"] = static_cast<std::int64_t>(device.max_shared_bytes);
   device_["device.is_host"] = device.backend == "host" ? 1 : 0;
 }
@@ -79,7 +81,14 @@ const std::uint32_t* Scope::buffer(const std::string& name) const {
   return found == plan_.buffer_index.end() ? nullptr : &found->second;
 }
 
+const DataType* Scope::type_of(const std::string& name) const {
+  if (early_.type_of) return early_.type_of(name);
+  const std::uint32_t* index = buffer(name);
+  return index == nullptr ? nullptr : &plan_.buffers[*index].info.type;
+}
+
 const std::uint32_t* Scope::param(const std::string& name) const {
+  if (early_.resolve_param) early_.resolve_param(name);
   const auto found = plan_.param_index.find(name);
   return found == plan_.param_index.end() ? nullptr : &found->second;
 }
@@ -116,15 +125,15 @@ std::string Scope::resolve(std::string_view inner, const std::string& pointer) c
   constexpr std::string_view suffix = ".type";
   if (text.ends_with(suffix)) {
     const std::string name = text.substr(0, text.size() - suffix.size());
-    const std::uint32_t* index = buffer(name);
-    if (index == nullptr) {
+    const DataType* type = type_of(name);
+    if (type == nullptr) {
       throw Complaint{
           .pointer = pointer,
           .message = fmt::format(
               "\"{{{}}}\" asks for the element type of a buffer \"{}\", and there is none of that name.{}",
               text, name, suggest(name, names()))};
     }
-    return rondo::name(plan_.buffers[*index].info.type);
+    return rondo::name(*type);
   }
   auto& parsed = parsed_[text];
   if (!parsed) parsed = std::make_shared<const Expression>(Expression::parse(text));

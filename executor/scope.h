@@ -38,9 +38,17 @@ class Complaints {
   std::vector<Diagnostic> diagnostics_;
 };
 
+class WeightFinder;
+
 class Scope {
  public:
-  Scope(const Plan& plan, const DeviceProperties& device);
+  // Asked before the plan is, while its params and buffers are not all there yet.
+  struct Early {
+    std::function<void(const std::string& name)>
+        resolve_param;  // puts a param of that name, if there is one, into the plan
+    std::function<const DataType*(const std::string& buffer)> type_of;  // nullptr: there is no such buffer
+  };
+  Scope(const Plan& plan, const DeviceProperties& device, Early early = {});
 
   // Loop variables and variables of `for`; the last one pushed is looked up first.
   void push(std::string name, std::variant<std::int64_t, std::string> value);
@@ -63,7 +71,10 @@ class Scope {
   Value::Operand operand(const Expression& expression, const std::string& name,
                          const std::string& pointer) const;
 
+  const DataType* type_of(const std::string& buffer) const;
+
   const Plan& plan_;
+  const Early early_;
   std::unordered_map<std::string, std::int64_t> device_;
   std::vector<std::pair<std::string, std::variant<std::int64_t, std::string>>> loops_;
   // Texts come again and again in unrolled loops.
@@ -81,9 +92,9 @@ double constant_number(const Scope& scope, const Plan& plan, const PlacedNumber&
 // Step 1 of a plan: the params, constants evaluated in whatever order they depend on each other. Throws
 // Error.
 void resolve_params(Plan& plan, const Schedule& schedule, const DeviceProperties& device,
-                    const SessionOptions& options);
+                    const SessionOptions& options, WeightFinder& weights);
 // Step 2: the buffers, families expanded, weights found. Throws Error.
 void resolve_buffers(Plan& plan, const Schedule& schedule, const DeviceProperties& device,
-                     const SessionOptions& options);
+                     const SessionOptions& options, WeightFinder& weights);
 
 }  // namespace rondo

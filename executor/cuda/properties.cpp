@@ -51,7 +51,9 @@ DeviceProperties properties(const Api& api, int ordinal) {
   properties.backend = "cuda";
   properties.ordinal = ordinal;
   properties.name = name.data();
-  properties.architecture = fmt::format("sm_{}{}", major, get(DeviceAttribute::capability_minor));
+  const int minor = get(DeviceAttribute::capability_minor);
+  properties.architecture = fmt::format("sm_{}{}", major, minor);
+  properties.compute_capability = 10 * major + minor;
   properties.driver =
       fmt::format("CUDA driver {}.{}", api.driver_version / 1000, api.driver_version % 1000 / 10);
   properties.driver_version = api.driver_version;

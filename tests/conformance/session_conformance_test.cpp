@@ -432,6 +432,88 @@ TEST_P(SessionConformance, EveryScalarTypeArrivesExactly) {
 // A diamond through temporaries that share memory, against the same with every buffer apart, and eager.
 // Params that ops use in simple ways and in others, at random: each launch is either refused, for a value
 // that makes an op impossible, and changes nothing, or does what was set.
+// Two layers and three pointers a layer, between two numbers that would be hit by a table in the wrong place.
+constexpr const char* table_schedule = R"j({
+  "rondo": 1, "name": "table",
+  "params": {"layers": {"type": "i32", "constant": 2}, "n": {"type": "i32", "constant": 64},
+             "pos": {"type": "i32", "step": 0, "min": 0, "max": 7}, "a": {"type": "f64", "step": 1}},
+  "buffers": {"x.{i}": {"for": {"i": "layers"}, "type": "f32", "shape": ["n"], "role": "input"},
+              "h.{i}": {"for": {"i": "layers"}, "type": "f64", "shape": ["n"], "role": "temporary"},
+              "out.{i}": {"for": {"i": "layers"}, "type": "f32", "shape": [8, "n"], "role": "state", "fill": -1}},
+  "kernels": {
+    "start": {"entry": "start", "code": "__global__ void start(int n, int layer, double* h) { for (int i = threadIdx.x; i < n; i += blockDim.x) h[i] = 100 * layer + i; }"},
+    "all": {"entry": "all<{layers}>", "code": "template <int n> struct rows { struct { const float* x; double* h; float* out; } layer[n]; };\ntemplate <int layers> __global__ void all(char mark, rows<layers> t, int n, double a) { for (int l = 0; l < layers; ++l) for (int i = threadIdx.x; i < n; i += blockDim.x) { t.layer[l].out[i] = (float)(a * t.layer[l].x[i] + t.layer[l].h[i] + mark); t.layer[l].h[i] = 2 * i; } }"},
+    "end": {"entry": "end", "code": "__global__ void end(int n, const double* h, float* x) { for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = x[i] + (float)h[i]; }"}},
+  "ops": [
+    {"repeat": "i", "count": "layers", "ops": [{"kernel": "start", "grid": [1], "block": [32], "args": ["n", "i", {"write": "h.{i}"}]}]},
+    {"kernel": "all", "grid": [1], "block": [32], "args": [5, {"table": [{"read": "x.{i}"}, "h.{i}", {"write": "out.{i}[pos * n : n]"}], "for": {"i": "layers"}}, "n", "a"]},
+    {"repeat": "i", "count": "layers", "ops": [{"kernel": "end", "grid": [1], "block": [32], "args": ["n", "h.{i}", "x.{i}"]}]}]
+})j";
+
+TEST_P(SessionConformance, KernelsFollowTheirTablesPointers) {
+  for (const Mode mode : {Mode::graph, Mode::eager}) {
+    SessionOptions options;
+    options.mode = mode;
+    Session session = make(table_schedule, options);
+    std::vector<std::vector<float>> x{random_floats(64, 5), random_floats(64, 6)};
+    write(session, "x.0", x[0]);
+    write(session, "x.1", x[1]);
+    std::vector<std::vector<double>> expected(2, std::vector<double>(8 * 64, -1));
+    for (const int pos : {0, 3, 7, 3}) {
+      ASSERT_TRUE(session.set(session.param("pos"), pos).ok());
+      ASSERT_TRUE(session.set(session.param("a"), 0.5 * pos).ok());
+      const std::uint64_t before = session.counters().node_updates;
+      launch(session);
+      if (session.mode() == Mode::graph) {
+        EXPECT_EQ(session.counters().node_updates - before, 1u);
+      }
+      for (std::size_t layer = 0; layer < 2; ++layer) {
+        for (std::size_t i = 0; i < 64; ++i) {
+          expected[layer][static_cast<std::size_t>(pos) * 64 + i] =
+              0.5 * pos * x[layer][i] + 100 * static_cast<double>(layer) + static_cast<double>(i) + 5;
+          x[layer][i] += static_cast<float>(2 * i);
+        }
+      }
+    }
+    EXPECT_LT(relative_error(read<float>(session, "out.0"), expected[0]), 1e-6);
+    EXPECT_LT(relative_error(read<float>(session, "out.1"), expected[1]), 1e-6);
+    if (session.mode() == Mode::graph) {
+      EXPECT_EQ(session.summary().edges, 4u);
+    }
+  }
+}
+
+// A bound buffer's address gets into the table, and nothing else of it changes.
+TEST_P(SessionConformance, MemoryIsBoundIntoTables) {
+  Session session = make(table_schedule);
+  const std::vector<float> x = random_floats(64, 7), zeros(64);
+  write(session, "x.0", zeros);
+  write(session, "x.1", zeros);
+  launch(session);
+  Driver& driver = device_->driver();
+  const DevicePointer mine = driver.allocate(256);
+  ASSERT_TRUE(session.bind(session.buffer("x.1"), mine, 256).ok());
+  write(session, "x.1", x);
+  launch(session);
+  std::vector<double> first(8 * 64, -1), second(8 * 64, -1);
+  for (std::size_t i = 0; i < 64; ++i) {
+    first[i] = 3.0 * static_cast<double>(i) + 5;
+    second[i] = double{x[i]} + 100 + static_cast<double>(i) + 5;
+  }
+  EXPECT_LT(relative_error(read<float>(session, "out.0"), first), 1e-6);
+  EXPECT_LT(relative_error(read<float>(session, "out.1"), second), 1e-6);
+  ASSERT_TRUE(session.synchronize().ok());
+  driver.release(mine);
+}
+
+TEST_P(SessionConformance, AStructThatIsNotTheTablesIsRefused) {
+  std::string text = table_schedule;
+  text.insert(text.find("const float* x; double* h;"), "const float* y; ");
+  EXPECT_THAT([&] { make(text); }, ::testing::ThrowsMessage<Error>(
+                                       HasSubstr("argument 1: the table has 6 pointers (2 × 3), 48 bytes; "
+                                                 "parameter 1 of kernel \"all\" is a struct of 64 bytes")));
+}
+
 TEST_P(SessionConformance, EachStepIsRefusedOrDoesWhatWasSet) {
   constexpr const char* schedule = R"j({
     "rondo": 1, "name": "steps",

@@ -230,6 +230,14 @@ TEST_F(PlanTest, NamesThatClashOrAreMissingOnceFamiliesAreExpanded) {
       HasSubstr("no buffer \"x.3\""));
 }
 
+TEST_F(PlanTest, TheComputeCapabilityIsAConstant) {
+  const Parts parts{.params = R"j("n": {"type": "i32", "constant": "device.compute_capability + 1"})j"};
+  EXPECT_EQ(plan(parts).params[0].info.integer, 1);
+  DeviceProperties device = small_device();
+  device.compute_capability = 90;
+  EXPECT_EQ(make_plan(Schedule::parse(text(parts), "t.json"), device, {}).params[0].info.integer, 91);
+}
+
 // Weights.
 
 test::GgufBytes one_tensor(std::uint32_t type, const std::vector<std::uint64_t>& dimensions,
@@ -268,6 +276,92 @@ TEST_F(PlanTest, TheSameTensorIsHeldOnce) {
       {.buffers =
            R"j("x": {"role": "weight", "tensor": "weight"}, "y": {"role": "weight", "tensor": ["v", "weight"]})j"});
   EXPECT_EQ(made.buffers[1].same_as, 0u);
+}
+
+// Constants by the types of buffers.
+class TypesTest : public PlanTest {
+ protected:
+  // "one", of a schedule with these buffers beside x.
+  std::int64_t one(const std::string& source, const std::string& buffers = "",
+                   const std::string& params = "") {
+    return plan(parts(source, buffers, params)).params[0].info.integer;
+  }
+  std::string refusal_of(const std::string& source, const std::string& buffers = "",
+                         const std::string& params = "") {
+    return refusal(parts(source, buffers, params));
+  }
+
+ private:
+  static Parts parts(const std::string& source, const std::string& buffers, const std::string& params) {
+    return {.params = fmt::format(
+                R"j("one": {{"type": "i32", "constant": {{{}}}}}, "n": {{"type": "i32", "constant": "m + 1"}},
+        "m": {{"type": "i32", "constant": 1}}{})j",
+                source, params),
+            .buffers = R"j("x": {"type": "f32", "shape": ["n"], "role": "state"},
+        "a.{i}": {"for": {"i": "n"}, "type": "f16", "shape": ["one + 1"], "role": "state"},
+        "b.{t}": {"for": {"t": ["f16", "f32"]}, "type": "f16", "shape": ["n"], "role": "state"})j" +
+                       buffers};
+  }
+};
+
+TEST_F(TypesTest, AreOneWhereAllHaveOneOfThem) {
+  EXPECT_EQ(one(R"j("types": ["x"], "are": ["f16", "f32"])j"), 1);
+  EXPECT_EQ(one(R"j("types": ["x"], "are": ["f16", "q8_0"])j"), 0);
+  EXPECT_EQ(one(R"j("types": ["a.{j}", "b.f32"], "for": {"j": "n"}, "are": ["bf16", "f16"])j"), 1);
+  EXPECT_EQ(one(R"j("types": ["b.{j}"], "for": {"j": ["f16", "f32"]}, "are": ["f16"])j"), 1);
+  // Each among them, and not the same.
+  EXPECT_EQ(one(R"j("types": ["x", "a.0"], "are": ["f16", "f32"])j"), 0);
+  EXPECT_EQ(one(R"j("types": ["a.{j}"], "for": {"j": "m - 1"}, "are": ["f16"])j"), 0);
+  options_.constants = {{"one", "5"}};
+  EXPECT_EQ(one(R"j("types": ["x"], "are": ["f16"])j"), 5);
+}
+
+TEST_F(TypesTest, AreThoseOfTheWeightsTensors) {
+  const std::string weights =
+      R"j(, "w.{i}": {"for": {"i": "n"}, "role": "weight", "tensor": ["blk.{i + m}.w", "blk.{i}.v"]},
+      "v": {"role": "weight", "tensor": "{x.type}", "shape": [32]})j";
+  const auto use = [&](std::uint32_t second) {
+    test::GgufBytes file;
+    file.header(3, 3, 0).tensor("blk.0.v", {32}, q4_1, 0).tensor("blk.2.w", {32}, second, 32);
+    file.tensor("f32", {32}, f32, 192).align(32).zeros(320);
+    use_weights(file);
+  };
+  const std::string all = R"j("types": ["w.{j}"], "for": {"j": "n"}, "are": ["f32", "q4_1"])j";
+  use(q4_1);
+  EXPECT_EQ(one(all, weights), 1);
+  EXPECT_EQ(one(R"j("types": ["v"], "are": ["f32"])j", weights), 1);
+  use(f32);
+  EXPECT_EQ(one(all, weights), 0);
+  use(q4_k);
+  EXPECT_THAT(refusal_of(all, weights),
+              AllOf(HasSubstr("type Q4_K, which Rondo cannot read yet"), HasSubstr("[/buffers/w.{i}]")));
+  EXPECT_THAT(refusal_of(R"j("types": ["u"], "are": ["f32"])j",
+                         R"j(, "u": {"role": "weight", "tensor": "blk.7.v"})j"),
+              HasSubstr("no tensor \"blk.7.v\" for the weight \"u\""));
+  options_.weights = nullptr;
+  EXPECT_THAT(refusal_of(all, weights), HasSubstr("none was given"));
+}
+
+TEST_F(TypesTest, OfBuffersThatAreNotThere) {
+  EXPECT_THAT(refusal_of(R"j("types": ["x", "a.{j}"], "for": {"j": "n + 1"}, "are": ["f32"])j"),
+              AllOf(HasSubstr("there is no buffer \"a.2\""), HasSubstr("Did you mean"),
+                    HasSubstr("[/params/one/constant/types/1]")));
+}
+
+TEST_F(TypesTest, ThatDependOnThemselves) {
+  EXPECT_THAT(
+      refusal_of(R"j("types": ["c.0"], "are": ["f32"])j",
+                 R"j(, "c.{i}": {"for": {"i": "one"}, "type": "f32", "shape": [4], "role": "state"})j"),
+      AllOf(HasSubstr("the constant \"one\" depends on itself"), HasSubstr("[/params/one]")));
+  use_weights(one_tensor(f32, {8}, 32));
+  EXPECT_THAT(refusal_of(R"j("types": ["c"], "are": ["f32"])j",
+                         R"j(, "c": {"role": "weight", "tensor": "weight{two}"})j",
+                         R"j(, "two": {"type": "i32", "constant": "2 * one"})j"),
+              HasSubstr("depends on itself"));
+  EXPECT_THAT(
+      refusal_of(R"j("types": ["c.0"], "are": ["f32"])j",
+                 R"j(, "c.{i}": {"for": {"i": 2}, "role": "weight", "tensor": "{c.{i}.type}"})j"),
+      AllOf(HasSubstr("the type of the buffer \"c.{i}\" depends on itself"), HasSubstr("[/buffers/c.{i}]")));
 }
 
 // The decode schedule asks of a model what it can do.

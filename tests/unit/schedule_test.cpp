@@ -194,6 +194,51 @@ TEST(Schedule, KeepsOpsAndTheirArguments) {
   EXPECT_EQ(std::get<CopyOp>(repeat.ops.at(0).what).to_pointer, "/ops/2/ops/0/to");
 }
 
+TEST(Schedule, KeepsTables) {
+  const Schedule schedule = Schedule::parse(
+      with(
+          Where::op,
+          kernel_op(
+              R"({"table": ["x[n]", {"read": "w.{j}"}, {"write": "x [pos : 1]"}], "for": {"j": "n"}}, {"read": "x"})")),
+      "t.json");
+  const KernelOp& op = std::get<KernelOp>(schedule.ops[1].what);
+  ASSERT_EQ(op.args.size(), 2u);
+  const TableArgument& table = std::get<TableArgument>(op.args[0].value);
+  EXPECT_EQ(table.family->variable, "j");
+  ASSERT_EQ(table.pointers.size(), 3u);
+  EXPECT_EQ(table.pointers[0].value.access, Access::by_signature);
+  EXPECT_EQ(table.pointers[0].value.buffer.offset->value, "n");
+  EXPECT_EQ(table.pointers[1].value.access, Access::read);
+  EXPECT_EQ(table.pointers[1].value.buffer.name.value, "w.{j}");
+  EXPECT_EQ(table.pointers[2].value.access, Access::write);
+  EXPECT_EQ(table.pointers[2].pointer, "/ops/1/args/0/table/2");
+  EXPECT_EQ(std::get<BufferArgument>(op.args[1].value).access, Access::read);
+}
+
+TEST(Schedule, RefusesBadTables) {
+  const auto bad = [](const std::string& argument, const std::string& below, const std::string& message) {
+    return Case{Where::op, kernel_op(argument), "/ops/1/args/0" + below, message};
+  };
+  expect_errors({
+      bad(R"({"table": "x"})", "/table", "expected an array of buffers"),
+      bad(R"({"table": []})", "/table", "one pointer or more"),
+      bad(R"({"table": ["x", 4]})", "/table/1", "expected a buffer or a part of it"),
+      bad(R"({"table": ["x", {"slot": "pos"}]})", "/table/1", "numbers and slots are arguments of their own"),
+      bad(R"({"table": ["x", {"table": ["x"]}]})", "/table/1", "expected a buffer or a part of it"),
+      bad(R"({"table": ["n"]})", "/table/0", "\"n\" is a param, not a buffer"),
+      bad(R"({"table": ["y"]})", "/table/0", "unknown buffer \"y\""),
+      bad(R"({"table": [{"write": "x[1"}]})", "/table/0/write", "expected ']'"),
+      bad(R"({"table": [{"read": "x", "write": "x"}]})", "/table/0/write",
+          "unknown key \"write\" in a read argument"),
+      bad(R"({"table": ["w.{j}"]})", "/table/0", "unknown name \"j\""),
+      bad(R"({"table": ["x"], "fro": {"j": 2}})", "/fro", "Did you mean \"for\"?"),
+      bad(R"({"table": ["w.{j}"], "for": {"j": "pos"}})", "/for/j", "step param"),
+      bad(R"({"table": ["w.{n}"], "for": {"n": 2}})", "/for/n", "\"n\""),
+      bad(R"({"read": "n"})", "/read", "\"n\" is a param, not a buffer"),
+      bad(R"({"read": "x", "for": {"j": 2}})", "/for", "unknown key \"for\""),
+  });
+}
+
 TEST(Schedule, KeepsIntegersExact) {
   const Schedule schedule =
       Schedule::parse(with(Where::param, R"("big": {"type": "i64", "constant": 9223372036854775807},
@@ -252,9 +297,30 @@ TEST(Schedule, RefusesBadParams) {
        "division by zero"},
       {Where::param, R"("b": {"type": "i32", "step": {"metadata": "k"}})", "/params/b/step",
        "Only constants"},
-      {Where::param, R"("b": {"type": "i32", "constant": {}})", "/params/b/constant", "has neither"},
+      {Where::param, R"("b": {"type": "i32", "constant": {}})", "/params/b/constant", "has none"},
       {Where::param, R"("b": {"type": "i32", "constant": {"metadata": "k", "tensor": "t"}})",
-       "/params/b/constant", "has both"},
+       "/params/b/constant", "has several"},
+      {Where::param, R"("b": {"type": "i32", "constant": {"types": ["x"]}})", "/params/b/constant",
+       "needs the key \"are\""},
+      {Where::param, R"("b": {"type": "i32", "constant": {"types": "x", "are": ["f32"]}})",
+       "/params/b/constant/types", "an array of buffers' names"},
+      {Where::param, R"("b": {"type": "i32", "constant": {"types": [], "are": ["f32"]}})",
+       "/params/b/constant/types", "empty array"},
+      {Where::param, R"("b": {"type": "i32", "constant": {"types": ["x"], "are": []}})",
+       "/params/b/constant/are", "empty array"},
+      {Where::param, R"("b": {"type": "i32", "constant": {"types": ["x"], "are": ["f23"]}})",
+       "/params/b/constant/are/0", "unknown type \"f23\""},
+      {Where::param, R"("b": {"type": "i32", "constant": {"types": ["x", "n"], "are": ["f32"]}})",
+       "/params/b/constant/types/1", "\"n\" is a param, not a buffer"},
+      {Where::param, R"("b": {"type": "i32", "constant": {"types": ["x[1]"], "are": ["f32"]}})",
+       "/params/b/constant/types/0", "unknown buffer \"x[1]\""},
+      {Where::param,
+       R"("b": {"type": "i32", "constant": {"types": ["w.{j}"], "for": {"j": "pos"}, "are": ["f32"]}})",
+       "/params/b/constant/for/j", "step param"},
+      {Where::param, R"("b": {"type": "i32", "constant": {"types": ["w.{j}"], "are": ["f32"]}})",
+       "/params/b/constant/types/0", "unknown name \"j\""},
+      {Where::param, R"("b": {"type": "f32", "constant": {"types": ["x"], "are": ["f32"]}})",
+       "/params/b/constant", "the type is f32"},
       {Where::param, R"("b": {"type": "i32", "constant": {"metadata": ""}})", "/params/b/constant/metadata",
        "metadata key"},
       {Where::param, R"("b": {"type": "i32", "constant": {"metadata": "k", "defualt": 1}})",

@@ -16,6 +16,7 @@ struct DeviceProperties {
   // What the run-time compiler is asked for: "sm_90", "gfx90a:sramecc+:xnack-"; on host a digest of the CPU's
   // features.
   std::string architecture;
+  int compute_capability = 0;  // CUDA: 10 * major + minor, 90 on an H200; 0 elsewhere
   std::string driver;      // "CUDA driver 13.0 (580.159)"-like, for people
   int driver_version = 0;  // 13000; hipRuntimeGetVersion's number on hip; 0 on host
   int warp_size = 1;
