@@ -435,7 +435,7 @@ TEST_P(SessionConformance, EveryScalarTypeArrivesExactly) {
 // Two layers and three pointers a layer, between two numbers that would be hit by a table in the wrong place.
 constexpr const char* table_schedule = R"j({
   "rondo": 1, "name": "table",
-  "params": {"layers": {"type": "i32", "constant": 2}, "n": {"type": "i32", "constant": 64},
+  "params": {"layers": {"type": "i32", "constant": 2}, "n": {"type": "i32", "constant": 64}, "together": {"type": "bool", "constant": false},
              "pos": {"type": "i32", "step": 0, "min": 0, "max": 7}, "a": {"type": "f64", "step": 1}},
   "buffers": {"x.{i}": {"for": {"i": "layers"}, "type": "f32", "shape": ["n"], "role": "input"},
               "h.{i}": {"for": {"i": "layers"}, "type": "f64", "shape": ["n"], "role": "temporary"},
@@ -446,14 +446,17 @@ constexpr const char* table_schedule = R"j({
     "end": {"entry": "end", "code": "__global__ void end(int n, const double* h, float* x) { for (int i = threadIdx.x; i < n; i += blockDim.x) x[i] = x[i] + (float)h[i]; }"}},
   "ops": [
     {"repeat": "i", "count": "layers", "ops": [{"kernel": "start", "grid": [1], "block": [32], "args": ["n", "i", {"write": "h.{i}"}]}]},
-    {"kernel": "all", "grid": [1], "block": [32], "args": [5, {"table": [{"read": "x.{i}"}, "h.{i}", {"write": "out.{i}[pos * n : n]"}], "for": {"i": "layers"}}, "n", "a"]},
+    {"kernel": "all", "cooperative": "together", "grid": [1], "block": [32], "args": [5, {"table": [{"read": "x.{i}"}, "h.{i}", {"write": "out.{i}[pos * n : n]"}], "for": {"i": "layers"}}, "n", "a"]},
     {"repeat": "i", "count": "layers", "ops": [{"kernel": "end", "grid": [1], "block": [32], "args": ["n", "h.{i}", "x.{i}"]}]}]
 })j";
 
 TEST_P(SessionConformance, KernelsFollowTheirTablesPointers) {
-  for (const Mode mode : {Mode::graph, Mode::eager}) {
+  for (const int way : {0, 1, 2, 3}) {
+    const Mode mode = way % 2 == 0 ? Mode::graph : Mode::eager;
     SessionOptions options;
     options.mode = mode;
+    // Cooperative launches take their arguments in another way.
+    if (way >= 2) options.constants = {{"together", "device.has_cooperative_launches"}};
     Session session = make(table_schedule, options);
     std::vector<std::vector<float>> x{random_floats(64, 5), random_floats(64, 6)};
     write(session, "x.0", x[0]);
