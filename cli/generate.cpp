@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "bpe_tokenizer.h"
@@ -102,15 +105,72 @@ std::string as_chat(const std::string& prompt, const WeightFile& weights) {
   return "<|im_start|>user\n" + prompt + "<|im_end|>\n<|im_start|>assistant\n";
 }
 
-std::vector<Token> prompt_tokens(const GenerateArguments& arguments, const BpeTokenizer& tokenizer,
-                                 const WeightFile& weights) {
-  if (arguments.prompt.empty())
-    throw Error(ErrorCode::bad_argument, "the prompt is empty", "give some text to go on from");
-  auto tokens = tokenizer.encode(arguments.chat ? as_chat(arguments.prompt, weights) : arguments.prompt);
-  if (tokens.empty())
-    throw Error(ErrorCode::bad_argument, "the model's vocabulary has no token for anything in the prompt");
-  return tokens;
+// "12 7,300" → 12, 7, 300.
+std::vector<Token> parse_tokens(const std::string& prompt) {
+  std::vector<Token> tokens;
+  const char* at = prompt.data();
+  const char* const end = at + prompt.size();
+  const auto is_separator = [](char c) { return c == ' ' || c == ',' || c == '\n' || c == '\t'; };
+  while (true) {
+    while (at != end && is_separator(*at)) ++at;
+    if (at == end) return tokens;
+    Token token = -1;
+    const auto [rest, code] = std::from_chars(at, end, token);
+    if (code != std::errc() || token < 0 || (rest != end && !is_separator(*rest))) {
+      throw Error(ErrorCode::bad_argument,
+                  fmt::format("these weights come without a vocabulary, so that the prompt is tokens' "
+                              "numbers: \"{}\" is none",
+                              std::string(at, std::find_if(at, end, is_separator))),
+                  "give numbers from 0, with spaces between them");
+    }
+    tokens.push_back(token);
+    at = rest;
+  }
 }
+
+// Tokens as text, by the vocabulary that comes with the weights; by their numbers where none does.
+class Words {
+ public:
+  explicit Words(const WeightFile* weights) : weights_(weights) {
+    if (weights == nullptr) return;
+    if (weights->metadata("tokenizer.ggml.model") != nullptr) {
+      tokenizer_.emplace(*weights);
+      decoder_.emplace(*tokenizer_);
+      eos_ = tokenizer_->eos();
+    } else if (const MetadataValue* eos = weights->metadata("eos_token_id")) {
+      if (const auto* number = std::get_if<std::int64_t>(eos);
+          number != nullptr && *number == static_cast<Token>(*number))
+        eos_ = static_cast<Token>(*number);
+    }
+  }
+
+  std::optional<Token> eos() const noexcept { return eos_; }
+
+  std::vector<Token> encode(const GenerateArguments& arguments) const {
+    if (arguments.prompt.empty())
+      throw Error(ErrorCode::bad_argument, "the prompt is empty", "give some text to go on from");
+    if (!tokenizer_ && arguments.chat)
+      throw Error(ErrorCode::bad_argument, "--chat: these weights come without a vocabulary",
+                  "give tokens' numbers");
+    auto tokens = tokenizer_ ? tokenizer_->encode(arguments.chat ? as_chat(arguments.prompt, *weights_)
+                                                                 : arguments.prompt)
+                             : parse_tokens(arguments.prompt);
+    if (tokens.empty() && tokenizer_)
+      throw Error(ErrorCode::bad_argument, "the model's vocabulary has no token for anything in the prompt");
+    if (tokens.empty())
+      throw Error(ErrorCode::bad_argument, "the prompt has no token in it", "give tokens' numbers");
+    return tokens;
+  }
+
+  std::string push(Token token) { return decoder_ ? decoder_->push(token) : fmt::format(" {}", token); }
+  std::string finish() { return decoder_ ? decoder_->finish() : ""; }
+
+ private:
+  const WeightFile* weights_;
+  std::optional<BpeTokenizer> tokenizer_;
+  std::optional<StreamingDecoder> decoder_;
+  std::optional<Token> eos_;
+};
 
 void feed_prompt(Decoder& decoder, Generation& generation, const InterruptGuard& interrupt,
                  const Environment& environment) {
@@ -125,10 +185,9 @@ void feed_prompt(Decoder& decoder, Generation& generation, const InterruptGuard&
   generation.prompt_seconds = milliseconds_since(begin) / 1e3;
 }
 
-void generate_tokens(Decoder& decoder, const BpeTokenizer& tokenizer, const GenerateArguments& arguments,
+void generate_tokens(Decoder& decoder, Words& words, const GenerateArguments& arguments,
                      const InterruptGuard& interrupt, Console& console, Generation& generation) {
   const auto begin = std::chrono::steady_clock::now();
-  StreamingDecoder text(tokenizer);
   const auto show = [&](const std::string& piece) {
     generation.text += piece;
     if (!arguments.json) console.print(piece);
@@ -136,12 +195,12 @@ void generate_tokens(Decoder& decoder, const BpeTokenizer& tokenizer, const Gene
   std::uint64_t position = generation.prompt.size();
   while (generation.stopped.empty()) {
     const Token token = decoder.next();
-    if (token == tokenizer.eos()) {
+    if (token == words.eos()) {
       generation.stopped = "end of text";
       break;
     }
     generation.tokens.push_back(token);
-    show(text.push(token));
+    show(words.push(token));
     if (generation.tokens.size() == arguments.tokens) {
       generation.stopped = "tokens";
     } else if (interrupt.requested()) {
@@ -160,7 +219,7 @@ void generate_tokens(Decoder& decoder, const BpeTokenizer& tokenizer, const Gene
     }
   }
   generation.seconds = milliseconds_since(begin) / 1e3;
-  show(text.finish());
+  show(words.finish());
   if (!arguments.json) console.print("\n");
 }
 
@@ -186,10 +245,9 @@ int generate(GenerateArguments arguments, Environment& environment) {
   Console& console = environment.console;
   if (arguments.session.schedule.empty()) arguments.session.schedule = default_schedule();
   SessionBuilder builder(arguments.session, console);
-  const WeightFile& weights = *builder.options().weights;
-  const BpeTokenizer tokenizer(weights);
+  Words words(builder.options().weights.get());
   Generation generation;
-  generation.prompt = prompt_tokens(arguments, tokenizer, weights);
+  generation.prompt = words.encode(arguments);
 
   const auto device = open_device(arguments.session.device);
   const auto begin = std::chrono::steady_clock::now();
@@ -208,7 +266,7 @@ int generate(GenerateArguments arguments, Environment& environment) {
   if (interrupt.requested()) {
     generation.stopped = "interrupted";
   } else {
-    generate_tokens(decoder, tokenizer, arguments, interrupt, console, generation);
+    generate_tokens(decoder, words, arguments, interrupt, console, generation);
   }
   if (arguments.json) {
     console.print(json_report(session, device->properties(), arguments, build_ms, generation));
@@ -227,7 +285,11 @@ void add_generate(CLI::App& program, Action& action) {
   CLI::App& command =
       *program.add_subcommand("generate", "Go on from a prompt with a language model, greedily");
   const auto arguments = std::make_shared<GenerateArguments>();
-  command.add_option("prompt", arguments->prompt, "The text to go on from")->required()->type_name("PROMPT");
+  command
+      .add_option("prompt", arguments->prompt,
+                  "The text to go on from; tokens' numbers where the weights have no vocabulary")
+      ->required()
+      ->type_name("PROMPT");
   add_build_options(command, arguments->session);
   command.get_option("--weights")->required();
   add_mode_option(command, arguments->session);

@@ -24,7 +24,8 @@ void add_build_options(CLI::App& command, SessionArguments& arguments) {
       ->capture_default_str();
   command
       .add_option("-w,--weights", arguments.weights,
-                  "Weights: a .gguf or .npy file, or a folder of .npy files")
+                  "Weights: a .gguf, .safetensors or .npy file, a folder of a safetensors model or of .npy "
+                  "files, or random:TYPE[:SEED]")
       ->type_name("FILE")
       ->check([](const std::string& path) { return std::string(path.empty() ? "the path is empty" : ""); });
   command
@@ -133,7 +134,10 @@ SessionBuilder::SessionBuilder(const SessionArguments& arguments, Console& conso
   options_.separate_buffers = arguments.separate_buffers;
   if (!arguments.updates_before_renewal.empty())
     options_.updates_before_renewal = parse_renewal(arguments.updates_before_renewal);
-  if (!arguments.weights.empty()) options_.weights = WeightFile::open(arguments.weights);
+  if (!arguments.weights.empty()) {
+    options_.random_weights = parse_random_weights(arguments.weights);
+    if (!options_.random_weights) options_.weights = WeightFile::open(arguments.weights);
+  }
   options_.use_cache = !arguments.no_cache;
   if (!arguments.cache_directory.empty()) options_.cache_directory = arguments.cache_directory;
   options_.progress = [&console](std::string_view what, std::size_t done, std::size_t total) {

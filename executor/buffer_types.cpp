@@ -23,12 +23,25 @@ const Tensor& WeightFinder::find(const Scope& scope, const BufferDeclaration& de
                                            suggest(tried.front(), file.tensor_names()))};
   }
   if (!tensor->type) {
-    throw Complaint{.pointer = declaration.pointer,
-                    .message = fmt::format("the tensor \"{}\" is of type {}, which Rondo cannot read yet",
-                                           tensor->name, tensor->type_name),
-                    .hint = "Types it reads: F16, BF16, F32, F64, I8, I16, I32, I64, Q4_1, Q8_0."};
+    throw Complaint{
+        .pointer = declaration.pointer,
+        .message = fmt::format("the tensor \"{}\" is of type {}, which Rondo cannot read yet", tensor->name,
+                               tensor->type_name),
+        .hint = "Types it reads: F16, BF16, F32, F64, I8, I16, I32, I64, Q4_0, Q4_1, Q6_K, Q8_0."};
   }
   return *tensor;
+}
+
+bool WeightFinder::is_random(const BufferDeclaration& declaration) const noexcept {
+  return declaration.role == Role::weight && options_.random_weights && !declaration.file;
+}
+
+DataType WeightFinder::type_of(const Scope& scope, const BufferDeclaration& declaration,
+                               const std::string& buffer) {
+  if (declaration.type) return *declaration.type;
+  if (!is_random(declaration)) return *find(scope, declaration, buffer).type;
+  const DataType type = options_.random_weights->type;
+  return declaration.shape.size() < 2 && !is_plain(type) ? DataType::f32 : type;
 }
 
 const WeightFile& WeightFinder::file_of(const BufferDeclaration& declaration) {
@@ -45,7 +58,9 @@ const WeightFile& WeightFinder::file_of(const BufferDeclaration& declaration) {
     throw Complaint{.pointer = declaration.pointer,
                     .message = fmt::format("the weight \"{}\" comes from a weight file, and none was given",
                                            declaration.name.value),
-                    .hint = "Give one with --weights FILE (.gguf, .npy, or a folder of .npy files)."};
+                    .hint =
+                        "Give one with --weights FILE (.gguf, .safetensors, .npy, or a folder), or --weights "
+                        "random:f16."};
   }
   return *options_.weights;
 }
@@ -76,8 +91,7 @@ void BufferTypes::expand(Scope& scope, std::size_t index) {
   try {
     for_each_member(scope, declaration.family, [&] {
       const std::string name = scope.interpolate(declaration.name);
-      types_.emplace(name,
-                     declaration.type ? *declaration.type : *weights_.find(scope, declaration, name).type);
+      types_.emplace(name, weights_.type_of(scope, declaration, name));
     });
   } catch (...) {
     states_[index] = State::unknown;

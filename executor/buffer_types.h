@@ -21,6 +21,10 @@ class WeightFinder {
   // The tensor of the weight `buffer`, one of the declaration's family; of a type that Rondo reads. Throws
   // Complaint.
   const Tensor& find(const Scope& scope, const BufferDeclaration& declaration, const std::string& buffer);
+  // Whether a buffer is a weight that no file has, but SessionOptions::random_weights.
+  bool is_random(const BufferDeclaration& declaration) const noexcept;
+  // Of any buffer: as it is declared, else of its tensor, or of random weights. Throws Complaint.
+  DataType type_of(const Scope& scope, const BufferDeclaration& declaration, const std::string& buffer);
 
  private:
   const WeightFile& file_of(const BufferDeclaration& declaration);

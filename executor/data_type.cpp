@@ -11,11 +11,12 @@ namespace rondo {
 namespace {
 
 constexpr DataTypeInfo data_types[] = {
-    {"bool", 1, 1, 1, true, false}, {"i8", 1, 1, 1, true, false},      {"u8", 1, 1, 1, true, false},
-    {"i16", 1, 2, 2, true, false},  {"u16", 1, 2, 2, true, false},     {"i32", 1, 4, 4, true, false},
-    {"u32", 1, 4, 4, true, false},  {"i64", 1, 8, 8, true, false},     {"u64", 1, 8, 8, true, false},
-    {"f16", 1, 2, 2, false, true},  {"bf16", 1, 2, 2, false, true},    {"f32", 1, 4, 4, false, true},
-    {"f64", 1, 8, 8, false, true},  {"q4_1", 32, 20, 4, false, false}, {"q8_0", 32, 34, 2, false, false},
+    {"bool", 1, 1, 1, true, false},      {"i8", 1, 1, 1, true, false},      {"u8", 1, 1, 1, true, false},
+    {"i16", 1, 2, 2, true, false},       {"u16", 1, 2, 2, true, false},     {"i32", 1, 4, 4, true, false},
+    {"u32", 1, 4, 4, true, false},       {"i64", 1, 8, 8, true, false},     {"u64", 1, 8, 8, true, false},
+    {"f16", 1, 2, 2, false, true},       {"bf16", 1, 2, 2, false, true},    {"f32", 1, 4, 4, false, true},
+    {"f64", 1, 8, 8, false, true},       {"q4_0", 32, 18, 2, false, false}, {"q4_1", 32, 20, 4, false, false},
+    {"q6_k", 256, 210, 2, false, false}, {"q8_0", 32, 34, 2, false, false},
 };
 static_assert(std::size(data_types) == data_type_count);
 
@@ -174,7 +175,9 @@ void store_float(DataType type, double value, void* to) noexcept {
       return put(to, value);
     case DataType::boolean:
       return store_integer(type, value != 0 ? 1 : 0, to);
+    case DataType::q4_0:
     case DataType::q4_1:
+    case DataType::q6_k:
     case DataType::q8_0:
       return;
     default:
@@ -213,6 +216,10 @@ double load_as_double(DataType type, const void* from) noexcept {
     default:
       return 0;
   }
+}
+
+bool widens(DataType from, DataType to) noexcept {
+  return info(from).is_float && info(to).is_float && info(from).block_bytes < info(to).block_bytes;
 }
 
 bool fits_float(DataType type, double value) noexcept {

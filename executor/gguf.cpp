@@ -47,7 +47,7 @@ struct GgmlType {
 constexpr GgmlType ggml_types[] = {
     {0, "F32", DataType::f32},
     {1, "F16", DataType::f16},
-    {2, "Q4_0", {}},
+    {2, "Q4_0", DataType::q4_0},
     {3, "Q4_1", DataType::q4_1},
     {6, "Q5_0", {}},
     {7, "Q5_1", {}},
@@ -57,7 +57,7 @@ constexpr GgmlType ggml_types[] = {
     {11, "Q3_K", {}},
     {12, "Q4_K", {}},
     {13, "Q5_K", {}},
-    {14, "Q6_K", {}},
+    {14, "Q6_K", DataType::q6_k},
     {15, "Q8_K", {}},
     {16, "IQ2_XXS", {}},
     {17, "IQ2_XS", {}},

@@ -45,7 +45,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     refuse(path, fmt::format("its size cannot be read: {}", std::generic_category().message(code)), "");
   }
   if (!S_ISREG(status.st_mode))
-    refuse(path, "not a regular file", "Give a .gguf file, an .npy file or a folder of .npy files.");
+    refuse(path, "not a regular file", "Give a .gguf, .safetensors or .npy file, or a folder.");
   if (status.st_size == 0) return;
   if (static_cast<std::uint64_t>(status.st_size) > std::numeric_limits<std::size_t>::max()) {
     refuse(path, "larger than this machine's address space", "");

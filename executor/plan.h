@@ -64,6 +64,7 @@ struct PlanBuffer {
   BufferInfo info;
   std::size_t elements = 0;
   const Tensor* tensor = nullptr;  // weights
+  std::optional<std::uint64_t> random_seed;  // weights without a file
   std::optional<BufferFill> fill;
   double fill_value = 0;                 // of a BufferFill that is a number
   std::optional<std::uint32_t> same_as;  // an earlier weight of the same tensor, whose memory it shares

@@ -3,8 +3,11 @@
 
 #include <cmath>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "buffer_types.h"
+#include "random_weights.h"
 
 namespace rondo {
 namespace {
@@ -24,6 +27,10 @@ class BufferResolver {
         complaints_(schedule) {}
 
   void run() {
+    if (options_.weights && options_.random_weights) {
+      throw Error(ErrorCode::bad_argument,
+                  "weights out of a file and random weights were given, and a session has one of the two");
+    }
     if (options_.weights) plan_.files.push_back(options_.weights);
     for (const BufferDeclaration& declaration : schedule_.buffers) {
       try {
@@ -43,7 +50,9 @@ class BufferResolver {
     buffer.info.role = declaration.role;
     for (const PlacedExpression& extent : declaration.shape) buffer.info.shape.push_back(dimension(extent));
     if (declaration.type) buffer.info.type = *declaration.type;
-    if (buffer.info.role == Role::weight) find_tensor(declaration, buffer);
+    if (buffer.info.role == Role::weight) {
+      weights_.is_random(declaration) ? make_random(declaration, buffer) : find_tensor(declaration, buffer);
+    }
     measure(buffer);
     set_fill(declaration, buffer);
     const auto index = static_cast<std::uint32_t>(plan_.buffers.size());
@@ -65,17 +74,43 @@ class BufferResolver {
     return static_cast<std::size_t>(value);
   }
 
+  // A weight that is left to chance. Of several tensors the last is meant, as where a model shares two
+  // weights: two buffers of the same one are one.
+  void make_random(const BufferDeclaration& declaration, PlanBuffer& buffer) {
+    if (declaration.shape_from_tensor) {
+      throw Complaint{.pointer = declaration.pointer,
+                      .message = fmt::format(
+                          "the weight \"{}\" has its shape from its tensor, and a random one has no tensor",
+                          buffer.info.name),
+                      .hint = "Declare its \"shape\"."};
+    }
+    const bool is_vector = buffer.info.shape.size() < 2;
+    buffer.info.type = weights_.type_of(scope_, declaration, buffer.info.name);
+    if (buffer.type().is_integer || (is_vector && !is_plain(buffer.info.type))) {
+      throw Complaint{
+          .pointer = declaration.pointer,
+          .message = fmt::format("the weight \"{}\" is declared as {}{}, which is not made at random",
+                                 buffer.info.name, is_vector ? "a vector of " : "", name(buffer.info.type))};
+    }
+    const std::string tensor = scope_.interpolate(declaration.tensors.back());
+    buffer.random_seed = rondo::random_seed(options_.random_weights->seed, tensor);
+    const auto [known, is_new] =
+        first_random_.emplace(std::tuple(tensor, buffer.info.type, buffer.info.shape),
+                              static_cast<std::uint32_t>(plan_.buffers.size()));
+    if (!is_new) buffer.same_as = known->second;
+  }
+
   void find_tensor(const BufferDeclaration& declaration, PlanBuffer& buffer) {
     const Tensor& tensor = weights_.find(scope_, declaration, buffer.info.name);
     buffer.tensor = &tensor;
-    if (declaration.type && *declaration.type != *tensor.type) {
+    if (declaration.type && *declaration.type != *tensor.type && !widens(*tensor.type, *declaration.type)) {
       throw Complaint{
           .pointer = declaration.pointer,
           .message = fmt::format("the weight \"{}\" is declared as {}, and the tensor \"{}\" is {}",
                                  buffer.info.name, name(*declaration.type), tensor.name, name(*tensor.type)),
           .hint = "Leave \"type\" out to take the tensor's own."};
     }
-    buffer.info.type = *tensor.type;
+    buffer.info.type = declaration.type.value_or(*tensor.type);
     if (!declaration.shape_from_tensor && buffer.info.shape != tensor.shape) {
       throw Complaint{.pointer = declaration.pointer,
                       .message = fmt::format(
@@ -84,8 +119,8 @@ class BufferResolver {
                           fmt::join(tensor.shape, ", "))};
     }
     buffer.info.shape = tensor.shape;
-    const auto [known, is_new] =
-        first_of_tensor_.emplace(&tensor, static_cast<std::uint32_t>(plan_.buffers.size()));
+    const auto [known, is_new] = first_of_tensor_.emplace(std::pair(&tensor, buffer.info.type),
+                                                          static_cast<std::uint32_t>(plan_.buffers.size()));
     if (!is_new) buffer.same_as = known->second;
   }
 
@@ -149,7 +184,8 @@ class BufferResolver {
   WeightFinder& weights_;
   Scope scope_;
   Complaints complaints_;
-  std::map<const Tensor*, std::uint32_t> first_of_tensor_;
+  std::map<std::pair<const Tensor*, DataType>, std::uint32_t> first_of_tensor_;
+  std::map<std::tuple<std::string, DataType, std::vector<std::size_t>>, std::uint32_t> first_random_;
 };
 
 }  // namespace

@@ -45,10 +45,25 @@ class ParamResolver {
         }
       }
     }
+    if (!missing_.empty()) {
+      complaints_.add(Complaint{
+          .pointer = schedule_.params[missing_.front()].pointer,
+          .message =
+              fmt::format("random weights have no metadata and no tensors to take these constants from: {}",
+                          fmt::join(names_of(missing_), ", ")),
+          .hint = fmt::format("Give each with --const NAME=VALUE: --const {}=…",
+                              fmt::join(names_of(missing_), "=… --const "))});
+    }
     complaints_.throw_if_any();
   }
 
  private:
+  std::vector<std::string> names_of(const std::vector<std::size_t>& params) const {
+    std::vector<std::string> names;
+    for (const std::size_t i : params) names.push_back(schedule_.params[i].name);
+    return names;
+  }
+
   enum class State : std::uint8_t { unknown, under_way, known, failed };
 
   void check_overrides() const {
@@ -206,7 +221,11 @@ class ParamResolver {
     return scope_.constant(expression, number.pointer);
   }
 
-  const WeightFile& weights(const ParamDeclaration& declaration) const {
+  const WeightFile& weights(const ParamDeclaration& declaration) {
+    if (options_.random_weights) {
+      missing_.push_back(static_cast<std::size_t>(&declaration - schedule_.params.data()));
+      throw Complaint{.pointer = declaration.pointer, .message = ""};
+    }
     if (!options_.weights) {
       throw Complaint{
           .pointer = declaration.pointer,
@@ -219,14 +238,21 @@ class ParamResolver {
   }
 
   Number metadata(const ParamDeclaration& declaration, const MetadataSource& source) {
-    const MetadataValue* value = options_.weights ? options_.weights->metadata(source.key) : nullptr;
+    const MetadataValue* value = nullptr;
+    std::string found;
+    for (const std::string& key : source.keys) {
+      if (value != nullptr || !options_.weights) break;
+      value = options_.weights->metadata(key);
+      found = key;
+    }
     if (value == nullptr) {
       if (source.fallback) return evaluate(*source.fallback);
       weights(declaration);
       throw Complaint{.pointer = declaration.pointer,
-                      .message = fmt::format("{} has no metadata \"{}\" for the constant \"{}\".{}",
-                                             options_.weights->path().string(), source.key, declaration.name,
-                                             suggest(source.key, options_.weights->metadata_keys()))};
+                      .message = fmt::format(
+                          "{} has no metadata \"{}\" for the constant \"{}\".{}",
+                          options_.weights->path().string(), fmt::join(source.keys, "\", nor \""),
+                          declaration.name, suggest(source.keys.front(), options_.weights->metadata_keys()))};
     }
     if (source.equals) {
       const auto* text = std::get_if<std::string>(value);
@@ -239,31 +265,35 @@ class ParamResolver {
       if (*natural <= static_cast<std::uint64_t>(INT64_MAX)) return static_cast<std::int64_t>(*natural);
       throw Complaint{.pointer = declaration.pointer,
                       .message = fmt::format("the metadata \"{}\" is {}, above what 64 signed bits hold",
-                                             source.key, *natural)};
+                                             found, *natural)};
     }
     throw Complaint{
         .pointer = declaration.pointer,
-        .message = fmt::format("the metadata \"{}\" is {}, and \"{}\" needs a number", source.key,
+        .message = fmt::format("the metadata \"{}\" is {}, and \"{}\" needs a number", found,
                                std::holds_alternative<std::string>(*value) ? "a text" : "an array",
                                declaration.name)};
   }
 
   Number tensor(const ParamDeclaration& declaration, const TensorSource& source) {
+    if (!source.dimension && options_.random_weights) return std::int64_t{0};
     const WeightFile& file = weights(declaration);
-    const Tensor* found = file.find(source.tensor);
+    const Tensor* found = nullptr;
+    for (const std::string& name : source.tensors) {
+      if (found == nullptr) found = file.find(name);
+    }
     if (!source.dimension) return std::int64_t{found != nullptr};
     if (found == nullptr) {
-      throw Complaint{.pointer = declaration.pointer,
-                      .message = fmt::format("{} has no tensor \"{}\" for the constant \"{}\".{}",
-                                             file.path().string(), source.tensor, declaration.name,
-                                             suggest(source.tensor, file.tensor_names()))};
-    }
-    if (*source.dimension >= found->shape.size()) {
       throw Complaint{
           .pointer = declaration.pointer,
-          .message = fmt::format("the tensor \"{}\" has {} dimensions, [{}]; there is no dimension {}",
-                                 source.tensor, found->shape.size(), fmt::join(found->shape, ", "),
-                                 *source.dimension)};
+          .message = fmt::format("{} has no tensor \"{}\" for the constant \"{}\".{}", file.path().string(),
+                                 fmt::join(source.tensors, "\", nor \""), declaration.name,
+                                 suggest(source.tensors.front(), file.tensor_names()))};
+    }
+    if (*source.dimension >= found->shape.size()) {
+      throw Complaint{.pointer = declaration.pointer,
+                      .message = fmt::format(
+                          "the tensor \"{}\" has {} dimensions, [{}]; there is no dimension {}", found->name,
+                          found->shape.size(), fmt::join(found->shape, ", "), *source.dimension)};
     }
     return static_cast<std::int64_t>(found->shape[*source.dimension]);
   }
@@ -296,7 +326,8 @@ class ParamResolver {
   Scope scope_;
   Complaints complaints_;
   std::vector<State> state_;
-  int depth_ = 0;  // of resolve() within resolve()
+  std::vector<std::size_t> missing_;  // constants that only a file would have
+  int depth_ = 0;                     // of resolve() within resolve()
 };
 
 }  // namespace

@@ -44,12 +44,12 @@ struct ForClause {
 
 // Where a constant's value comes from.
 struct MetadataSource {            // {"metadata": "llama.block_count", "default": …, "is": "text"}
-  std::string key;
+  std::vector<std::string> keys;      // the first of these that the file has
   std::optional<std::string> equals;  // "is": the constant is 1 where the metadata is this string, else 0
   std::optional<PlacedNumber> fallback;
 };
 struct TensorSource {              // {"tensor": "output.weight"}: is it there; with "dimension": i, its size along dimension i
-  std::string tensor;
+  std::vector<std::string> tensors;  // the first of these that the file has
   std::optional<std::size_t> dimension;
 };
 struct TypesSource {  // {"types": ["w_q.{layer}", …], "for": {"layer": "n_layers"}, "are": ["f16", "q8_0"]}

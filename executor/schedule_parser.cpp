@@ -173,12 +173,26 @@ void ScheduleParser::param_update(const JsonObject& object, ParamDeclaration& pa
   }
 }
 
+// A string, or an array of strings of which the first that the weight file has is meant.
+std::vector<std::string> ScheduleParser::alternatives(const Node& node, const char* what) {
+  std::vector<std::string> texts;
+  const JsonArray* array = node.value->get<JsonArray>();
+  if (!array) {
+    texts.push_back(reader_.text(node, what).value_or(""));
+    return texts;
+  }
+  if (array->empty()) reader_.expected(node, what);
+  for (std::size_t i = 0; i < array->size(); ++i)
+    texts.push_back(reader_.text({&(*array)[i], child_pointer(node.pointer, i)}, what).value_or(""));
+  return texts;
+}
+
 std::optional<MetadataSource> ScheduleParser::metadata_source(const Node& node, DataType type) {
   const JsonObject* object = reader_.object(node, schedule_keys::metadata_source);
   if (!object) return std::nullopt;
   MetadataSource source;
   if (const auto key = Reader::member(*object, node.pointer, "metadata")) {
-    source.key = reader_.text(*key, "a metadata key (a string)").value_or("");
+    source.keys = alternatives(*key, "a metadata key (a string), or an array of them");
   }
   if (const auto is = Reader::member(*object, node.pointer, "is")) {
     const std::string* text = is->value->get<std::string>();
@@ -201,7 +215,7 @@ std::optional<TensorSource> ScheduleParser::tensor_source(const Node& node, Data
   if (!object) return std::nullopt;
   TensorSource source;
   if (const auto tensor = Reader::member(*object, node.pointer, "tensor")) {
-    source.tensor = reader_.text(*tensor, "a tensor's name (a string)").value_or("");
+    source.tensors = alternatives(*tensor, "a tensor's name (a string), or an array of them");
   }
   if (const auto dimension = Reader::member(*object, node.pointer, "dimension")) {
     source.dimension = reader_.count(*dimension, "the index of a dimension, 0 for the slowest");

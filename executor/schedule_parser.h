@@ -36,6 +36,7 @@ class ScheduleParser {
   void param_update(const JsonObject& object, ParamDeclaration& param);
   void param_range(const JsonObject& object, ParamDeclaration& param);
   void check_literals(const ParamDeclaration& param);
+  std::vector<std::string> alternatives(const Node& node, const char* what);
   std::optional<MetadataSource> metadata_source(const Node& node, DataType type);
   std::optional<TensorSource> tensor_source(const Node& node, DataType type);
   std::optional<TypesSource> types_source(const Node& node, DataType type);

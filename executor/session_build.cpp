@@ -9,6 +9,7 @@
 #include "cache.h"
 #include "graph_shape.h"
 #include "match_signatures.h"
+#include "random_weights.h"
 #include "scope.h"
 #include "session_state.h"
 #include "slots.h"
@@ -115,6 +116,7 @@ Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const Sessi
   load_modules(prepared.binaries);
   allocate(prepared.arena);
   upload_weights(options);
+  make_random_weights(options);
   check(apply_fills(stream.get()), "filling the buffers");
   index_nodes();
   arguments.emplace(
@@ -234,6 +236,53 @@ void Session::State::allocate(const Arena& arena) {
   addresses = own_addresses;
 }
 
+void Session::State::make_random_weights(const SessionOptions& options) {
+  rtc::CompileRequest unit = random_weights_unit();
+  unit.architecture = driver.properties().architecture;
+  const auto is_random = [this](std::size_t i) {
+    return plan.buffers[i].random_seed && !plan.buffers[i].same_as;
+  };
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+    const std::string entry = random_weights_entry(plan.buffers[i].info.type);
+    if (is_random(i) && std::find(unit.entries.begin(), unit.entries.end(), entry) == unit.entries.end())
+      unit.entries.push_back(entry);
+  }
+  if (unit.entries.empty()) return;
+  const rtc::Binary binary = std::move(compile(plan, {&unit, 1}, schedule, *device, options).front());
+  const OwnedModule module(driver, driver.load_module(binary.code));
+  const DriverScope scope(driver);
+  check(scope.status(), "entering the driver");
+  for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+    if (!is_random(i)) continue;
+    const auto entry =
+        std::find_if(binary.entries.begin(), binary.entries.end(), [&](const rtc::Entry& each) {
+          return each.expression == random_weights_entry(plan.buffers[i].info.type);
+        });
+    const FunctionHandle function = driver.function(module.get(), entry->lowered);
+    check(launch_random_weights(driver, function, plan.buffers[i], addresses[i], stream.get()),
+          "making random weights");
+  }
+  check(driver.synchronize(stream.get()), "making random weights");  // before the module goes
+}
+
+// A tensor of floats as wider floats.
+Status Session::State::write_widened(const PlanBuffer& buffer, DevicePointer to) {
+  constexpr std::size_t a_piece = 1 << 20;  // elements
+  const DataType narrow = *buffer.tensor->type;
+  const std::size_t from_bytes = info(narrow).block_bytes, to_bytes = buffer.type().block_bytes;
+  std::vector<std::byte> piece(std::min(a_piece, buffer.elements) * to_bytes);
+  for (std::size_t start = 0; start < buffer.elements; start += a_piece) {
+    const std::size_t count = std::min(a_piece, buffer.elements - start);
+    const std::byte* from = buffer.tensor->data.data() + start * from_bytes;
+    for (std::size_t i = 0; i < count; ++i)
+      store_float(buffer.info.type, load_as_double(narrow, from + i * from_bytes),
+                  piece.data() + i * to_bytes);
+    const Status status = driver.write(to + start * to_bytes, piece.data(), count * to_bytes, stream.get());
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
 void Session::State::upload_weights(const SessionOptions& options) {
   std::size_t total = 0, done = 0;
   for (const PlanBuffer& buffer : plan.buffers)
@@ -241,12 +290,16 @@ void Session::State::upload_weights(const SessionOptions& options) {
   for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
     const PlanBuffer& buffer = plan.buffers[i];
     if (buffer.tensor == nullptr || buffer.same_as) continue;
-    if (buffer.tensor->data.size() != buffer.info.bytes) {
+    const DataTypeInfo& from = info(*buffer.tensor->type);
+    const std::size_t bytes = buffer.elements / from.block_elements * from.block_bytes;
+    if (buffer.tensor->data.size() != bytes) {
       throw Error(ErrorCode::bad_argument,
                   fmt::format("the tensor \"{}\" has {} bytes, and its shape and type need {}",
-                              buffer.tensor->name, buffer.tensor->data.size(), buffer.info.bytes));
+                              buffer.tensor->name, buffer.tensor->data.size(), bytes));
     }
-    check(driver.write(addresses[i], buffer.tensor->data.data(), buffer.info.bytes, stream.get()),
+    const bool is_widened = *buffer.tensor->type != buffer.info.type;
+    check(is_widened ? write_widened(buffer, addresses[i])
+                     : driver.write(addresses[i], buffer.tensor->data.data(), bytes, stream.get()),
           "uploading weights");
     done += buffer.info.bytes;
     if (options.progress) options.progress("loading weights", done, total);

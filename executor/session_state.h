@@ -114,6 +114,8 @@ struct Session::State {
   void check_cooperative_nodes();
   void allocate(const Arena& arena);
   void upload_weights(const SessionOptions& options);
+  Status write_widened(const PlanBuffer& buffer, DevicePointer to);
+  void make_random_weights(const SessionOptions& options);
   void index_nodes();
   void index_params();
   void stage_all(ErrorCode refusal, const char* before, const char* hint);

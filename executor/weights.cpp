@@ -11,8 +11,15 @@
 #include "gguf.h"
 #include "mapped_file.h"
 #include "npy.h"
+#include "safetensors.h"
 
 namespace rondo {
+namespace {
+
+constexpr const char* accepted =
+    "Give a .gguf, .safetensors or .npy file, or a folder of a safetensors model or of .npy files.";
+
+}  // namespace
 
 struct WeightFile::State {
   std::filesystem::path path;
@@ -24,6 +31,7 @@ struct WeightFile::State {
   std::map<std::string_view, std::size_t> metadata_index;
 
   void open_file() {
+    if (path.string().ends_with(".index.json")) return open_safetensors_index(path);
     files.emplace_back(path);
     const std::span<const std::byte> bytes = files.back().bytes();
     if (looks_like_gguf(bytes)) {
@@ -32,29 +40,52 @@ struct WeightFile::State {
       metadata = std::move(contents.metadata);
     } else if (looks_like_npy(bytes)) {
       tensors.push_back(read_npy(bytes, path.string(), path.stem().string()));
+    } else if (looks_like_safetensors(path, bytes)) {
+      tensors = read_safetensors(bytes, path.string());
+      metadata = read_config(path.parent_path() / "config.json");
     } else {
       throw_file_error(ErrorCode::bad_argument, path.string(),
-                       "at byte 0: neither a GGUF nor an .npy file: it begins with neither "
-                       "\"GGUF\" nor \"\\x93NUMPY\"",
-                       "Give a .gguf file, an .npy file or a folder of .npy files.");
+                       "at byte 0: neither a GGUF nor an .npy nor a safetensors file: it begins with neither "
+                       "\"GGUF\" nor \"\\x93NUMPY\" nor a header's length and \"{\"",
+                       accepted);
     }
   }
 
+  void open_safetensors_index(const std::filesystem::path& index) {
+    tensors = read_safetensors_index(index, files);
+    metadata = read_config(index.parent_path() / "config.json");
+  }
+
   void open_folder() {
-    std::vector<std::filesystem::path> paths;
+    std::vector<std::filesystem::path> paths, safetensors;
     std::error_code error;
     for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end;
          entry.increment(error)) {
       if (entry->path().extension() == ".npy") paths.push_back(entry->path());
+      if (entry->path().extension() == ".safetensors") safetensors.push_back(entry->path());
     }
     if (error) {
       throw_file_error(ErrorCode::bad_argument, path.string(),
                        fmt::format("the folder cannot be read: {}", error.message()),
                        "Check its permissions.");
     }
+    const std::filesystem::path index = path / "model.safetensors.index.json";
+    if (std::filesystem::exists(index, error)) return open_safetensors_index(index);
+    if (safetensors.size() > 1) {
+      throw_file_error(
+          ErrorCode::bad_argument, path.string(),
+          fmt::format("a folder with {} .safetensors files and no model.safetensors.index.json that says "
+                      "which tensor is in which",
+                      safetensors.size()),
+          "Give the index, or one of the files.");
+    }
+    if (!safetensors.empty()) {
+      path = safetensors.front();
+      return open_file();
+    }
     if (paths.empty()) {
-      throw_file_error(ErrorCode::bad_argument, path.string(), "a folder with no .npy file in it",
-                       "Give a .gguf file, an .npy file or a folder of .npy files.");
+      throw_file_error(ErrorCode::bad_argument, path.string(),
+                       "a folder with no .safetensors and no .npy file in it", accepted);
     }
     // A folder lists its files in no order of its own.
     std::sort(paths.begin(), paths.end());

@@ -4,31 +4,7 @@
 //
 // What depends on the step's position comes in two forms that share their arithmetic: as an argument, and as
 // a pointer to a slot (_at).
-#include "portable.cuh"
-
-template <typename Weight>
-__device__ inline const typename Weight::storage* row_of(const typename Weight::storage* matrix, int row,
-                                                         int n) {
-  return matrix + static_cast<long long>(row) * (n / Weight::elements);
-}
-
-// A row's product with x, in every lane of the warp.
-template <typename Weight>
-__device__ inline float project_row(const typename Weight::storage* matrix, int row, const float* x, int n) {
-  return rondo_warp_sum(Weight::dot(row_of<Weight>(matrix, row, n), x, n));
-}
-
-// weight * x / sqrt(mean(x²) + epsilon), in the block's dynamic shared memory (n floats). Every block makes
-// its own.
-__device__ inline const float* rms_norm(int n, float epsilon, const float* x, const float* weight) {
-  float* normed = rondo_dynamic_shared<float>();
-  float sum = 0.0f;
-  rondo_for_threads(n, [&](int i) { sum += x[i] * x[i]; });
-  const float scale = 1.0f / sqrtf(rondo_block_sum(sum) / static_cast<float>(n) + epsilon);
-  rondo_for_threads(n, [&](int i) { normed[i] = x[i] * scale * weight[i]; });
-  __syncthreads();
-  return normed;
-}
+#include "llama.cuh"
 
 // h = the token's row of the embedding table. One thread an element, or fewer.
 template <typename Weight>
@@ -40,84 +16,94 @@ __global__ void embed(int d, int vocab, const int* token, const typename Weight:
     h[i] = Weight::load(row, i);
 }
 
-// Rotary embedding: cosine and sine for each pair of elements, of position * base^(-2 * pair / rope_dim). In
-// double: in float, the angle of a late position is off by 1e-4 and more.
-__device__ inline void fill_rotation(int rope_dim, float base, int position, float* rotation) {
+// Rotary embedding: cosine and sine for each pair of elements.
+__device__ inline void fill_rotation(int rope_dim, float base, rope_scaling scaling, const float* factors,
+                                     int position, float* rotation) {
   rondo_for_threads(rope_dim / 2, [&](int pair) {
-    const double angle = position * pow(static_cast<double>(base), -2.0 * pair / rope_dim);
+    const double angle = rope_angle(rope_dim, base, scaling, factors, pair, position);
     rotation[2 * pair] = static_cast<float>(cos(angle));
     rotation[2 * pair + 1] = static_cast<float>(sin(angle));
   });
 }
-__global__ void rope_rotation(int rope_dim, float base, int position, float* rotation) {
-  fill_rotation(rope_dim, base, position, rotation);
+__global__ void rope_rotation(int rope_dim, float base, int scaling, float factor, float low_frequency_factor,
+                              float high_frequency_factor, float original_context, const float* factors,
+                              int position, float* rotation) {
+  fill_rotation(rope_dim, base,
+                {scaling, factor, low_frequency_factor, high_frequency_factor, original_context}, factors,
+                position, rotation);
 }
-__global__ void rope_rotation_at(int rope_dim, float base, const int* position, float* rotation) {
-  fill_rotation(rope_dim, base, *position, rotation);
+__global__ void rope_rotation_at(int rope_dim, float base, int scaling, float factor,
+                                 float low_frequency_factor, float high_frequency_factor,
+                                 float original_context, const float* factors, const int* position,
+                                 float* rotation) {
+  fill_rotation(rope_dim, base,
+                {scaling, factor, low_frequency_factor, high_frequency_factor, original_context}, factors,
+                *position, rotation);
 }
 
-// Two neighbouring elements of a head (GGUF's order of the Llama architecture), rotated if they are among its
-// first rope_dim.
-__device__ inline void store_rotated(int head_dim, int rope_dim, const float* rotation, int row, float first,
+// One lane of the warp: the two elements, turned if they are among the head's first rope_dim.
+__device__ inline void store_rotated(rope_pair at, int rope_dim, const float* rotation, float first,
                                      float second, float* out) {
   if (rondo_lane() != 0) return;
-  const int element = row % head_dim;
-  const bool rotated = element < rope_dim;
-  const float cosine = rotated ? rotation[element] : 1.0f;
-  const float sine = rotated ? rotation[element + 1] : 0.0f;
-  out[row] = first * cosine - second * sine;
-  out[row + 1] = first * sine + second * cosine;
+  const bool rotated = 2 * at.pair < rope_dim;
+  const float cosine = rotated ? rotation[2 * at.pair] : 1.0f;
+  const float sine = rotated ? rotation[2 * at.pair + 1] : 0.0f;
+  out[at.first] = first * cosine - second * sine;
+  out[at.second] = first * sine + second * cosine;
 }
 
 // q = rotate(wq · norm(h))
 template <typename Weight>
-__global__ void project_query(int d, int q_dim, int head_dim, int rope_dim, float epsilon, const float* h,
-                              const float* norm, const typename Weight::storage* wq, const float* rotation,
-                              float* q) {
+__global__ void project_query(int d, int q_dim, int head_dim, int rope_dim, bool halves, float epsilon,
+                              const float* h, const float* norm, const typename Weight::storage* wq,
+                              const float* rotation, float* q) {
   const float* x = rms_norm(d, epsilon, h, norm);
   const rondo_range pairs = rondo_warp_share(q_dim / 2);
-  for (int row = 2 * pairs.begin; row < 2 * pairs.end; row += 2) {
-    const float first = project_row<Weight>(wq, row, x, d);
-    const float second = project_row<Weight>(wq, row + 1, x, d);
-    store_rotated(head_dim, rope_dim, rotation, row, first, second, q);
+  for (int index = pairs.begin; index < pairs.end; ++index) {
+    const rope_pair at = rope_pair_of(head_dim, rope_dim, halves, index);
+    const float first = project_row<Weight>(wq, at.first, x, d);
+    const float second = project_row<Weight>(wq, at.second, x, d);
+    store_rotated(at, rope_dim, rotation, first, second, q);
   }
 }
 
 // key = rotate(wk · norm(h)), value = wv · norm(h): this step's row of the caches.
 template <typename KeyWeight, typename ValueWeight>
-__device__ inline void append(int d, int kv_dim, int head_dim, int rope_dim, float epsilon, const float* h,
-                              const float* norm, const typename KeyWeight::storage* wk,
+__device__ inline void append(int d, int kv_dim, int head_dim, int rope_dim, bool halves, float epsilon,
+                              const float* h, const float* norm, const typename KeyWeight::storage* wk,
                               const typename ValueWeight::storage* wv, const float* rotation, float* key,
                               float* value) {
   const float* x = rms_norm(d, epsilon, h, norm);
   const rondo_range pairs = rondo_warp_share(kv_dim);  // those of the key, then those of the value
-  for (int row = 2 * pairs.begin; row < 2 * pairs.end; row += 2) {
-    if (row < kv_dim) {
-      const float first = project_row<KeyWeight>(wk, row, x, d);
-      const float second = project_row<KeyWeight>(wk, row + 1, x, d);
-      store_rotated(head_dim, rope_dim, rotation, row, first, second, key);
+  for (int index = pairs.begin; index < pairs.end; ++index) {
+    if (2 * index < kv_dim) {
+      const rope_pair at = rope_pair_of(head_dim, rope_dim, halves, index);
+      const float first = project_row<KeyWeight>(wk, at.first, x, d);
+      const float second = project_row<KeyWeight>(wk, at.second, x, d);
+      store_rotated(at, rope_dim, rotation, first, second, key);
     } else {
-      const float first = project_row<ValueWeight>(wv, row - kv_dim, x, d);
-      const float second = project_row<ValueWeight>(wv, row + 1 - kv_dim, x, d);
-      if (rondo_lane() == 0) value[row - kv_dim] = first, value[row + 1 - kv_dim] = second;
+      const int row = 2 * index - kv_dim;
+      const float first = project_row<ValueWeight>(wv, row, x, d);
+      const float second = project_row<ValueWeight>(wv, row + 1, x, d);
+      if (rondo_lane() == 0) value[row] = first, value[row + 1] = second;
     }
   }
 }
 template <typename KeyWeight, typename ValueWeight>
-__global__ void append_kv(int d, int kv_dim, int head_dim, int rope_dim, float epsilon, const float* h,
-                          const float* norm, const typename KeyWeight::storage* wk,
+__global__ void append_kv(int d, int kv_dim, int head_dim, int rope_dim, bool halves, float epsilon,
+                          const float* h, const float* norm, const typename KeyWeight::storage* wk,
                           const typename ValueWeight::storage* wv, const float* rotation, float* key,
                           float* value) {
-  append<KeyWeight, ValueWeight>(d, kv_dim, head_dim, rope_dim, epsilon, h, norm, wk, wv, rotation, key,
-                                 value);
+  append<KeyWeight, ValueWeight>(d, kv_dim, head_dim, rope_dim, halves, epsilon, h, norm, wk, wv, rotation,
+                                 key, value);
 }
 template <typename KeyWeight, typename ValueWeight>
-__global__ void append_kv_at(int d, int kv_dim, int head_dim, int rope_dim, float epsilon, const float* h,
-                             const float* norm, const typename KeyWeight::storage* wk,
+__global__ void append_kv_at(int d, int kv_dim, int head_dim, int rope_dim, bool halves, float epsilon,
+                             const float* h, const float* norm, const typename KeyWeight::storage* wk,
                              const typename ValueWeight::storage* wv, const float* rotation, float* keys,
                              float* values, const int* position) {
   const long long start = static_cast<long long>(*position) * kv_dim;
-  append<KeyWeight, ValueWeight>(d, kv_dim, head_dim, rope_dim, epsilon, h, norm, wk, wv, rotation,
+  append<KeyWeight, ValueWeight>(d, kv_dim, head_dim, rope_dim, halves, epsilon, h, norm, wk, wv, rotation,
                                  keys + start, values + start);
 }
 
@@ -233,20 +219,8 @@ __global__ void project_logits(int d, int vocab, float epsilon, const float* h, 
   }
 }
 
-// The token with the largest logit, of equal ones the first. A candidate is one number that orders by value,
-// then by earlier index, so that the result does not depend on who compares what with whom.
-__device__ inline unsigned long long candidate(float value, int index) {
-  unsigned bits = __float_as_uint(value);
-  if (bits == 0x80000000u) bits = 0;  // -0 equals 0
-  bits = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  return static_cast<unsigned long long>(bits) << 32 | (0xffffffffu - static_cast<unsigned>(index));
-}
-
-__device__ inline int candidate_token(unsigned long long candidate) {
-  return static_cast<int>(0xffffffffu - static_cast<unsigned>(candidate));
-}
-
-// The best of each block's share of the logits, its token and its logit; of an empty share, token 0 and its logit.
+// The best of each block's share of the logits, its token and its logit; of an empty share, token 0 and its
+// logit.
 __global__ void argmax_blocks(int vocab, const float* logits, int* tokens, float* values) {
   const int blocks = static_cast<int>(gridDim.x), share = (vocab + blocks - 1) / blocks;
   const int begin = static_cast<int>(blockIdx.x) * share;

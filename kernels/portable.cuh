@@ -89,6 +89,20 @@ __forceinline__ float rondo_host_dot(const __half* row, const float* x, int n) {
   return sum;
 }
 
+// bfloat16 bits.
+__forceinline__ float rondo_host_dot_bf16(const unsigned short* row, const float* x, int n) {
+  rondo_host_floats sums = {};
+  int i = 0;
+  for (; i + rondo_host_lanes <= n; i += rondo_host_lanes) {
+    const auto halves = rondo_host_load<rondo_host_halves>(row + i);
+    sums += (rondo_host_floats)(__builtin_convertvector(halves, rondo_host_ints) << 16) *
+            rondo_host_load<rondo_host_floats>(x + i);
+  }
+  float sum = rondo_host_sum(sums);
+  for (; i < n; ++i) sum += __int_as_float(static_cast<int>(static_cast<unsigned>(row[i]) << 16)) * x[i];
+  return sum;
+}
+
 // `quants`: 32 signed bytes. Adds scale * quants[i] * x[i] to lane i % lanes.
 __forceinline__ void rondo_host_add_q8_0(rondo_host_floats& sums, const signed char* quants, float scale,
                                          const float* x) {
@@ -112,6 +126,26 @@ __forceinline__ void rondo_host_add_q4_1(rondo_host_floats& low_sums, rondo_host
         (rondo_host_to_floats(pairs & 15) * scale + minimum) * rondo_host_load<rondo_host_floats>(x + i);
     high_sums +=
         (rondo_host_to_floats(pairs >> 4) * scale + minimum) * rondo_host_load<rondo_host_floats>(x + i + 16);
+  }
+}
+
+// Half a q6_k block, 128 weights: low bits in `low` (64 bytes), high bits in `high` (32), 8 scales.
+__forceinline__ void rondo_host_add_q6_k(rondo_host_floats& sums, const unsigned char* low,
+                                         const unsigned char* high, const signed char* scales, float scale,
+                                         const float* x) {
+  for (int i = 0; i < 32; i += rondo_host_lanes) {
+    const auto first = __builtin_convertvector(rondo_host_load<rondo_host_bytes>(low + i), rondo_host_halves);
+    const auto second =
+        __builtin_convertvector(rondo_host_load<rondo_host_bytes>(low + i + 32), rondo_host_halves);
+    const auto rest = __builtin_convertvector(rondo_host_load<rondo_host_bytes>(high + i), rondo_host_halves);
+    const rondo_host_halves quarters[] = {(first & 15) | ((rest & 3) << 4),
+                                          (second & 15) | ((rest & 12) << 2), (first >> 4) | (rest & 48),
+                                          (second >> 4) | ((rest & 192) >> 2)};
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      const float factor = scale * static_cast<float>(scales[2 * quarter + i / 16]);
+      sums += (rondo_host_to_floats(quarters[quarter]) - 32.0f) * factor *
+              rondo_host_load<rondo_host_floats>(x + 32 * quarter + i);
+    }
   }
 }
 
@@ -190,9 +224,10 @@ __device__ inline unsigned long long rondo_ballot(bool predicate) {
 __device__ inline void rondo_sync_warp() { __syncwarp(rondo_warp_mask()); }
 
 // CUDA's programmatic dependent launch (PTX ISA 7.8, griddepcontrol; compute capability 9.0). A kernel whose
-// declaration says "pdl" calls the first in every thread before it touches anything that an op writes; what lies
-// before the call may run while the kernel's predecessors still do. The second lets the kernels that depend on
-// this one start once every block has called it or ended; what they may see is none of its business.
+// declaration says "pdl" calls the first in every thread before it touches anything that an op writes; what
+// lies before the call may run while the kernel's predecessors still do. The second lets the kernels that
+// depend on this one start once every block has called it or ended; what they may see is none of its
+// business.
 __device__ inline void rondo_wait_for_inputs() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -219,9 +254,7 @@ __device__ inline T* rondo_dynamic_shared() {
 
 #if defined(__HIPCC_RTC__) || defined(__HIP_PLATFORM_AMD__)
 #define RONDO_ROUNDED(name, T, operation, intrinsic) \
-  __device__ inline T name(T a, T b) {               \
-    _Pragma("clang fp contract(off)") return a operation b; \
-  }
+  __device__ inline T name(T a, T b) { _Pragma("clang fp contract(off)") return a operation b; }
 #else
 #define RONDO_ROUNDED(name, T, operation, intrinsic) \
   __device__ inline T name(T a, T b) { return intrinsic(a, b); }
@@ -236,9 +269,15 @@ RONDO_ROUNDED(rondo_multiply, double, *, __dmul_rn)
 
 __device__ inline float rondo_infinity() { return __int_as_float(0x7f800000); }
 
-// bfloat16 is a type of its own here: hipRTC has none in every version. A schedule's type bf16.
+// bfloat16 is a type of its own here: hipRTC has none in every version. A schedule's type bf16, and like
+// rondo_f32 below a type of weights.
 struct rondo_bf16 {
   unsigned short bits;
+
+  using storage = rondo_bf16;
+  static constexpr int elements = 1;
+  __device__ static float load(const rondo_bf16* row, int i);
+  __device__ static float dot(const rondo_bf16* row, const float* x, int n);
 };
 #define RONDO_BF16 rondo_bf16
 
@@ -406,8 +445,7 @@ constexpr float rondo_lowest_float = -3.402823466e+38f;
 //   elements                    weights in one storage
 //   load(row, i)                weight i of a row
 //   dot(row, x, n)              the calling lane's share of a row's product with x; to be added up over the
-//   warp. n is a multiple of
-//                               `elements`, x is aligned to 16 bytes and its shares are read as they lie.
+//                               warp. n is a multiple of `elements`, x is aligned to 16 bytes.
 // The block formats are GGUF's (ggml-common.h).
 
 struct rondo_f32 {
@@ -439,6 +477,18 @@ struct rondo_f16 {
 #endif
   }
 };
+
+__device__ inline float rondo_bf16::load(const rondo_bf16* row, int i) { return rondo_to_float(row[i]); }
+
+__device__ inline float rondo_bf16::dot(const rondo_bf16* row, const float* x, int n) {
+#if defined(RONDO_HOST)
+  return rondo_host_dot_bf16(&row->bits, x, n);
+#else
+  float sum = 0.0f;
+  rondo_for_lanes(n, [&](int i) { sum += rondo_to_float(row[i]) * x[i]; });
+  return sum;
+#endif
+}
 
 // 32 weights: scale * quant.
 struct rondo_q8_0_block {
@@ -516,6 +566,108 @@ struct rondo_q4_1 {
       }
       sum += __half2float(block.scale) * product + __half2float(block.minimum) * total;
     });
+    return sum;
+#endif
+  }
+};
+
+// 32 weights: scale * (quant - 8), quants 0 … 15 in the low halves of the bytes, 16 … 31 in the high halves.
+struct rondo_q4_0_block {
+  __half scale;
+  unsigned char quants[16];
+};
+static_assert(sizeof(rondo_q4_0_block) == 18, "GGUF's layout");
+
+struct rondo_q4_0 {
+  using storage = rondo_q4_0_block;
+  static constexpr int elements = 32;
+
+  __device__ static float load(const storage* row, int i) {
+    const storage& block = row[i / 32];
+    const int quant = i % 32 < 16 ? block.quants[i % 16] & 15 : block.quants[i % 16] >> 4;
+    return __half2float(block.scale) * static_cast<float>(quant - 8);
+  }
+
+  __device__ static float dot(const storage* row, const float* x, int n) {
+#if defined(RONDO_HOST)
+    rondo_host_floats low = {}, high = {};
+    for (int b = 0; b < n / 32; ++b) {
+      const float scale = __half2float(row[b].scale);
+      rondo_host_add_q4_1(low, high, row[b].quants, scale, -8.0f * scale, x + 32 * b);
+    }
+    return rondo_host_sum(low + high);
+#else
+    float sum = 0.0f;
+    rondo_for_lanes(n / 4, [&](int part) {  // two bytes a lane: blocks are aligned to no more
+      const storage& block = row[part / 8];
+      const int quants = reinterpret_cast<const unsigned short*>(block.quants)[part % 8];
+      const float* values = x + 32 * (part / 8) + 2 * (part % 8);
+      float product = 0.0f;
+      for (int j = 0; j < 2; ++j) {
+        product += static_cast<float>(((quants >> (8 * j)) & 15) - 8) * values[j] +
+                   static_cast<float>(((quants >> (8 * j + 4)) & 15) - 8) * values[j + 16];
+      }
+      sum += __half2float(block.scale) * product;
+    });
+    return sum;
+#endif
+  }
+};
+
+// 256 weights: scale * scales[i / 16] * (quant - 32). Quants have 6 bits. Of each half of the block, 128
+// weights in quarters of 32: the low 4 bits of the first two quarters in the low halves of 64 bytes, of the
+// other two in the high halves; the upper 2 bits of weight i of quarter q in bits 2q and 2q + 1 of byte i
+// of 32.
+struct rondo_q6_k_block {
+  unsigned char low[128], high[64];
+  signed char scales[16];
+  __half scale;
+};
+static_assert(sizeof(rondo_q6_k_block) == 210, "GGUF's layout");
+
+struct rondo_q6_k {
+  using storage = rondo_q6_k_block;
+  static constexpr int elements = 256;
+
+  __device__ static int quant(const storage& block, int half, int quarter, int i) {
+    const int low = block.low[64 * half + 32 * (quarter % 2) + i] >> (quarter / 2 * 4) & 15;
+    const int high = block.high[32 * half + i] >> (2 * quarter) & 3;
+    return (low | high << 4) - 32;
+  }
+
+  __device__ static float load(const storage* row, int i) {
+    const storage& block = row[i / 256];
+    const int half = i % 256 / 128, quarter = i % 128 / 32;
+    return __half2float(block.scale) * static_cast<float>(block.scales[i % 256 / 16]) *
+           static_cast<float>(quant(block, half, quarter, i % 32));
+  }
+
+  __device__ static float dot(const storage* row, const float* x, int n) {
+#if defined(RONDO_HOST)
+    rondo_host_floats sums = {};
+    for (int b = 0; b < n / 256; ++b) {
+      const float scale = __half2float(row[b].scale);
+      for (int half = 0; half < 2; ++half) {
+        rondo_host_add_q6_k(sums, row[b].low + 64 * half, row[b].high + 32 * half, row[b].scales + 8 * half,
+                            scale, x + 256 * b + 128 * half);
+      }
+    }
+    return rondo_host_sum(sums);
+#else
+    float sum = 0.0f;
+    rondo_for_lanes(n / 4,
+                    [&](int part) {  // one weight of each quarter a lane: neighbours read neighbouring bytes
+                      const storage& block = row[part / 64];
+                      const int half = part % 64 / 32, i = part % 32;
+                      const float* values = x + 128 * (part / 32) + i;
+                      float product = 0.0f;
+                      for (int quarter = 0; quarter < 4; ++quarter) {
+                        product += static_cast<float>(block.scales[8 * half + 2 * quarter + i / 16] *
+                                                      quant(block, half, quarter, i)) *
+                                   values[32 * quarter];
+                      }
+                      sum += __half2float(block.scale) * product;
+                    });
     return sum;
 #endif
   }

@@ -41,6 +41,17 @@ def write_npy(path, values, shape=None, dtype="<f4"):
                                    array.array(code, values).tobytes())
 
 
+def write_safetensors(path, tensors):
+    """tensors: {name: (shape, values)}, as F32."""
+    header, data = {}, b""
+    for name, (shape, values) in tensors.items():
+        content = array.array("f", values).tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    pathlib.Path(path).write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
 def read_npy(path):
     """(dtype, shape, values)."""
     data = pathlib.Path(path).read_bytes()

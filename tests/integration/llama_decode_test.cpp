@@ -1,6 +1,6 @@
 // configs/llama/decode.json against a float64 reference of the same weights, on every device there is.
 //
-// make_references.py has made one folder for each model: model.gguf (or model.path, which names it), and for each prompt p tokens_p.npy
+// make_references.py has made one folder for each model: model.gguf (or model.path, which names it, or a folder of safetensors), and for each prompt p tokens_p.npy
 // (int32 [steps + 1]) and logits_p.npy (float32 [steps, vocab]), the reference's logits after each token.
 #include <gtest/gtest.h>
 
@@ -50,6 +50,12 @@ std::vector<Prompt> load_prompts(const fs::path& folder) {
   return prompts;
 }
 
+std::size_t context_of(const std::vector<Prompt>& prompts) {
+  std::size_t context = 128;
+  for (const Prompt& prompt : prompts) context = std::max(context, prompt.steps());
+  return context;
+}
+
 fs::path model_of(const fs::path& folder) {
   std::ifstream link(folder / "model.path");
   std::string path;
@@ -75,10 +81,10 @@ bool is_tie(const float* logits, std::size_t count) {
 // A decode session with its handles.
 class Decoder {
  public:
-  Decoder(const std::shared_ptr<Device>& device, const fs::path& model, std::string by_slot, Mode mode)
+  Decoder(const std::shared_ptr<Device>& device, const fs::path& model, std::string by_slot, Mode mode, std::size_t context = 128)
       : session(Session::load(fs::path(RONDO_SOURCE_DIR) / "configs/llama/decode.json", device,
                               {.mode = mode,
-                               .constants = {{"kv_by_slot", std::move(by_slot)}, {"context", "128"}},
+                               .constants = {{"kv_by_slot", std::move(by_slot)}, {"context", std::to_string(context)}},
                                .weights = WeightFile::open(model),
                                .separate_buffers = false,
                                .cache_directory = fs::path(RONDO_BINARY_DIR) / "test_cache",
@@ -141,9 +147,10 @@ TEST_P(LlamaDecode, LogitsFollowTheReferenceFedItsOwnTokens) {
   ASSERT_FALSE(models().empty());
   for (const fs::path& folder : models()) {
     SCOPED_TRACE(folder.filename().string());
-    Decoder decoder(device_, model_of(folder), "0", Mode::graph);
+    const std::vector<Prompt> prompts = load_prompts(folder);
+    Decoder decoder(device_, model_of(folder), "0", Mode::graph, context_of(prompts));
     double worst = 0;
-    for (const Prompt& prompt : load_prompts(folder)) {
+    for (const Prompt& prompt : prompts) {
       ASSERT_TRUE(decoder.session.reset().ok());
       for (std::size_t i = 0; i < prompt.steps(); ++i) {
         decoder.feed(prompt.tokens[i]);
@@ -168,8 +175,9 @@ TEST_P(LlamaDecode, LogitsFollowTheReferenceFedItsOwnTokens) {
 TEST_P(LlamaDecode, GreedyTokensAreTheReferencesUpToATie) {
   for (const fs::path& folder : models()) {
     SCOPED_TRACE(folder.filename().string());
-    Decoder decoder(device_, model_of(folder), "1", Mode::graph);
-    for (const Prompt& prompt : load_prompts(folder)) {
+    const std::vector<Prompt> prompts = load_prompts(folder);
+    Decoder decoder(device_, model_of(folder), "1", Mode::graph, context_of(prompts));
+    for (const Prompt& prompt : prompts) {
       ASSERT_TRUE(decoder.session.reset().ok());
       bool free_running = false;
       for (std::size_t i = 0; i < prompt.steps(); ++i) {

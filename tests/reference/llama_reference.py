@@ -37,8 +37,9 @@ class Model:
 
         if value("general.architecture") != "llama":
             sys.exit(f"{path}: expected the architecture \"llama\", got \"{value('general.architecture')}\"")
-        if value("llama.rope.scaling.type", "none") != "none" or "rope_freqs.weight" in self.tensors:
-            sys.exit(f"{path}: rope scaling is not part of this reference")
+        scaling = value("llama.rope.scaling.type", "none")
+        if scaling not in ("none", "linear"):
+            sys.exit(f"{path}: rope scaling \"{scaling}\" is not part of this reference")
         self.layers = value("llama.block_count")
         self.heads = value("llama.attention.head_count")
         self.kv_heads = value("llama.attention.head_count_kv", self.heads)
@@ -48,6 +49,10 @@ class Model:
         rotated = value("llama.rope.dimension_count", self.head_dim)
         base = value("llama.rope.freq_base", 10000.0)
         self.frequencies = base ** (-np.arange(0, rotated, 2, dtype=np.float64) / rotated)
+        if "rope_freqs.weight" in self.tensors:
+            self.frequencies /= self.weight("rope_freqs.weight")
+        if scaling == "linear":
+            self.frequencies /= value("llama.rope.scaling.factor")
         self.embedding = self.weight("token_embd.weight")
         self.output = self.weight("output.weight") if "output.weight" in self.tensors else self.embedding
         self.output_norm = self.weight("output_norm.weight")
@@ -125,15 +130,19 @@ def forward(model, sequences, counts):
     return model.norm(x, model.output_norm) @ model.output.T
 
 
+PIECE = 256  # tokens of a prompt in one pass: what attention's memory grows with
+
+
 def decode(model, prompts, steps):
     """Runs all prompts, each with its greedy continuation, to `steps` tokens fed."""
     sequences = [Sequence(model, prompt[:steps], steps) for prompt in prompts]
     while active := [sequence for sequence in sequences if sequence.length < steps]:
-        counts = [len(sequence.tokens) - sequence.length for sequence in active]
+        counts = [min(len(sequence.tokens) - sequence.length, PIECE) for sequence in active]
         rows = np.split(forward(model, active, counts), np.cumsum(counts)[:-1])
         for sequence, logits in zip(active, rows):
             sequence.logits.append(logits.astype(np.float32))
-            sequence.tokens.append(int(np.argmax(logits[-1])))
+            if sequence.length == len(sequence.tokens):
+                sequence.tokens.append(int(np.argmax(logits[-1])))
     return sequences
 
 

@@ -49,8 +49,23 @@ TEST(DataType, SizesAreTheFormats) {
   EXPECT_EQ(info(DataType::q4_1).block_bytes, 20);
   EXPECT_EQ(info(DataType::q4_1).block_elements, 32);
   EXPECT_EQ(info(DataType::q8_0).block_bytes, 34);
+  EXPECT_EQ(info(DataType::q4_0).block_bytes, 18);
+  EXPECT_EQ(info(DataType::q6_k).block_bytes, 210);
+  EXPECT_EQ(info(DataType::q6_k).block_elements, 256);
   EXPECT_FALSE(is_plain(DataType::q8_0));
   EXPECT_TRUE(is_plain(DataType::f64));
+}
+
+TEST(DataType, FloatsWidenToLongerFloatsAlone) {
+  EXPECT_TRUE(widens(DataType::bf16, DataType::f32));
+  EXPECT_TRUE(widens(DataType::f16, DataType::f64));
+  EXPECT_TRUE(widens(DataType::f32, DataType::f64));
+  EXPECT_FALSE(widens(DataType::f32, DataType::f32));
+  EXPECT_FALSE(widens(DataType::f16, DataType::bf16));
+  EXPECT_FALSE(widens(DataType::f32, DataType::f16));
+  EXPECT_FALSE(widens(DataType::i16, DataType::f32));
+  EXPECT_FALSE(widens(DataType::f16, DataType::i32));
+  EXPECT_FALSE(widens(DataType::q4_0, DataType::f32));
 }
 
 TEST(DataType, EverySixteenBitFloatSurvivesARoundTrip) {

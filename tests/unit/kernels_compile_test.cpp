@@ -15,6 +15,7 @@
 #include "amd_code_object.h"
 #include "builtin.h"
 #include "compiler.h"
+#include "random_weights.h"
 #include "rondo/error.h"
 
 namespace rondo::rtc {
@@ -193,28 +194,39 @@ TEST_P(Kernels, CompileToTheSignaturesOfTheHost) {
   }
 }
 
-// Rondo's own: copies, fills and slots.
+// Rondo's own: copies, fills, slots and random weights.
+std::vector<CompileRequest> builtin_requests() {
+  CompileRequest builtin = builtin_unit(), random = random_weights_unit();
+  for (const int bytes : {1, 2, 4, 8, 16})
+    builtin.entries.push_back("rondo_builtin::copy<" + std::to_string(bytes) + ">");
+  for (const int bytes : {1, 2, 4, 8})
+    builtin.entries.push_back("rondo_builtin::fill<" + std::to_string(bytes) + ">");
+  for (const int slots : {1, 3, 500})
+    builtin.entries.push_back("rondo_builtin::publish<" + std::to_string(slots) + ">");
+  for (std::size_t i = 0; i < data_type_count; ++i) {
+    if (const auto type = static_cast<DataType>(i); !info(type).is_integer)
+      random.entries.push_back(random_weights_entry(type));
+  }
+  return {builtin, random};
+}
+
 TEST_P(Kernels, BuiltinsCompileToTheSignaturesOfTheHost) {
   std::string reason;
   const std::shared_ptr<Compiler> compiler = compiler_for(GetParam().architectures[0], reason);
   if (!compiler) GTEST_SKIP() << reason;
 
-  CompileRequest request = builtin_unit();
-  for (const int bytes : {1, 2, 4, 8, 16})
-    request.entries.push_back("rondo_builtin::copy<" + std::to_string(bytes) + ">");
-  for (const int bytes : {1, 2, 4, 8})
-    request.entries.push_back("rondo_builtin::fill<" + std::to_string(bytes) + ">");
-  for (const int slots : {1, 3, 500})
-    request.entries.push_back("rondo_builtin::publish<" + std::to_string(slots) + ">");
-  request.architecture = "host";
-  const std::vector<Entry> host = make_host_compiler()->compile(request).entries;
-  for (const char* architecture : GetParam().architectures) {
-    SCOPED_TRACE(architecture);
-    request.architecture = architecture;
-    const Binary binary = compiler->compile(request);
-    expect_the_same(binary.entries, host);
-    if (request.architecture.starts_with("gfx"))
-      expect_layout(binary, wavefront_size_of(request.architecture));
+  for (CompileRequest& request : builtin_requests()) {
+    request.architecture = "host";
+    const std::vector<Entry> host = make_host_compiler()->compile(request).entries;
+    for (const char* architecture : GetParam().architectures) {
+      SCOPED_TRACE(architecture);
+      request.architecture = architecture;
+      const Binary binary = compiler->compile(request);
+      EXPECT_EQ(binary.log, "");
+      expect_the_same(binary.entries, host);
+      if (request.architecture.starts_with("gfx"))
+        expect_layout(binary, wavefront_size_of(request.architecture));
+    }
   }
 }
 

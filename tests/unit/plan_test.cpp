@@ -13,9 +13,9 @@
 namespace rondo {
 namespace {
 
+using test::small_device;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using test::small_device;
 
 constexpr std::uint32_t f32 = 0, q4_1 = 3, q4_k = 12;  // ggml_type
 
@@ -270,6 +270,41 @@ TEST_F(PlanTest, WeightsThatAreNotWhatTheScheduleSays) {
   EXPECT_EQ(plan({.buffers = R"j("x": {"role": "weight", "tensor": "weight"})j"}).buffers[0].info.bytes, 40u);
 }
 
+TEST_F(PlanTest, ConstantsOfSeveralKeysAndTensorsTakeTheFirstThatIsThere) {
+  test::GgufBytes file;
+  file.header(3, 1, 2).key("b", 4).value<std::uint32_t>(7);
+  file.key("c", 4).value<std::uint32_t>(8);
+  file.tensor("w", {2, 5}, f32, 0).align(32).zeros(40);
+  use_weights(file);
+  const auto with = [&](const char* source) {
+    return fmt::format(R"j("n": {{"type": "i32", "constant": {}}})j", source);
+  };
+  const auto value = [&](const char* source) {
+    return plan({.params = with(source)}).params[0].info.integer;
+  };
+  EXPECT_EQ(value(R"j({"metadata": ["a", "b", "c"]})j"), 7);
+  EXPECT_EQ(value(R"j({"metadata": ["c", "b"]})j"), 8);
+  EXPECT_EQ(value(R"j({"metadata": ["a", "d"], "default": 9})j"), 9);
+  EXPECT_EQ(value(R"j({"tensor": ["v", "w"], "dimension": 0})j"), 5);
+  EXPECT_THAT(refusal({.params = with(R"j({"metadata": ["a", "d"]})j")}),
+              HasSubstr("no metadata \"a\", nor \"d\" for the constant \"n\""));
+  EXPECT_THAT(refusal({.params = with(R"j({"tensor": ["u", "v"], "dimension": 0})j")}),
+              HasSubstr("no tensor \"u\", nor \"v\" for the constant \"n\""));
+}
+
+// Norms of a checkpoint in 16 bits, for a kernel that takes them as f32.
+TEST_F(PlanTest, NarrowerFloatsAreWidened) {
+  constexpr std::uint32_t bf16 = 30;
+  use_weights(one_tensor(bf16, {8}, 16));
+  const Plan made = plan(
+      {.buffers = R"j("x": {"role": "weight", "type": "f32", "tensor": "weight"},
+                                         "y": {"role": "weight", "tensor": "weight"})j",
+       .kernels = R"j("k": {"code": "extern \"C\" __global__ void k(const float*) {}", "entry": "k"})j"});
+  EXPECT_EQ(made.buffers[0].info.bytes, 32u);
+  EXPECT_EQ(made.buffers[1].info.bytes, 16u);
+  EXPECT_EQ(made.buffers[1].same_as, std::nullopt);
+}
+
 TEST_F(PlanTest, TheSameTensorIsHeldOnce) {
   use_weights(one_tensor(f32, {8}, 32));
   const Plan made = plan(
@@ -392,10 +427,11 @@ class DecodeRequirements : public PlanTest {
   }
 };
 
-TEST_F(DecodeRequirements, RopeScalingIsRefused) {
-  EXPECT_THAT(refusal_of("llama", "linear"),
-              AllOf(HasSubstr("rope scaling is not supported yet"), HasSubstr("decode.json:")));
-  EXPECT_THAT(refusal_of("llama", "none"), Not(HasSubstr("rope")));
+TEST_F(DecodeRequirements, RopeScalingOfAnUnknownKindIsRefused) {
+  EXPECT_THAT(refusal_of("llama", "yarn"),
+              AllOf(HasSubstr("of the types linear and llama3 only"), HasSubstr("decode.json:")));
+  for (const char* known : {"none", "linear", "llama3"})
+    EXPECT_THAT(refusal_of("llama", known), Not(HasSubstr("rope"))) << known;
 }
 
 TEST_F(DecodeRequirements, AnotherArchitectureIsRefused) {

@@ -112,7 +112,7 @@ TEST(Schedule, KeepsWhatTheFileSays) {
   ASSERT_GE(schedule.params.size(), 3u);
   EXPECT_EQ(schedule.params[0].name, "n");
   EXPECT_EQ(std::get<Expression>(std::get<PlacedNumber>(schedule.params[0].value).value).text(), "1048576");
-  EXPECT_EQ(std::get<MetadataSource>(schedule.params[1].value).key, "llama.embedding_length");
+  EXPECT_THAT(std::get<MetadataSource>(schedule.params[1].value).keys, ElementsAre("llama.embedding_length"));
   const auto param = [&](const std::string& name) {
     for (const ParamDeclaration& candidate : schedule.params) {
       if (candidate.name == name) return candidate;
@@ -123,6 +123,11 @@ TEST(Schedule, KeepsWhatTheFileSays) {
   EXPECT_EQ(std::get<MetadataSource>(param("rope_plain").value).equals, "none");
   EXPECT_EQ(std::get<TensorSource>(param("vocab").value).dimension, 0u);
   EXPECT_EQ(std::get<TensorSource>(param("has_output").value).dimension, std::nullopt);
+  EXPECT_THAT(std::get<TensorSource>(param("vocab").value).tensors, ElementsAre("token_embd.weight"));
+  EXPECT_THAT(std::get<TensorSource>(param("has_output").value).tensors,
+              ElementsAre("output.weight", "lm_head.weight"));
+  EXPECT_THAT(std::get<MetadataSource>(param("n_heads").value).keys,
+              ElementsAre("llama.attention.head_count", "num_attention_heads"));
   EXPECT_TRUE(param("pos").is_step);
   EXPECT_EQ(param("pos").largest->value.text(), "context - 1");
   EXPECT_EQ(std::get<double>(std::get<PlacedNumber>(param("a").value).value), 2.0);
@@ -323,6 +328,12 @@ TEST(Schedule, RefusesBadParams) {
        "/params/b/constant", "the type is f32"},
       {Where::param, R"("b": {"type": "i32", "constant": {"metadata": ""}})", "/params/b/constant/metadata",
        "metadata key"},
+      {Where::param, R"("b": {"type": "i32", "constant": {"metadata": []}})", "/params/b/constant/metadata",
+       "a metadata key (a string), or an array of them"},
+      {Where::param, R"("b": {"type": "i32", "constant": {"metadata": ["k", 3]}})",
+       "/params/b/constant/metadata/1", "got the number 3"},
+      {Where::param, R"("b": {"type": "i32", "constant": {"tensor": ["t", []]}})",
+       "/params/b/constant/tensor/1", "a tensor's name (a string), or an array of them"},
       {Where::param, R"("b": {"type": "i32", "constant": {"metadata": "k", "defualt": 1}})",
        "/params/b/constant/defualt", "\"default\"?"},
       {Where::param, R"("b": {"type": "i32", "constant": {"metadata": "k", "default": "pos"}})",

@@ -78,11 +78,12 @@ TEST_F(Weights, OpensAFolderOfNpyInTheOrderOfTheirNames) {
 TEST_F(Weights, SaysWhatIsWrongWithAPath) {
   EXPECT_THAT(message_of(folder_ / "missing.gguf"),
               HasSubstr("missing.gguf: cannot be opened: No such file"));
-  EXPECT_THAT(message_of(folder_), HasSubstr("a folder with no .npy file in it"));
-  EXPECT_THAT(message_of(write("empty.gguf", {})), HasSubstr("neither a GGUF nor an .npy file"));
+  EXPECT_THAT(message_of(folder_), HasSubstr("a folder with no .safetensors and no .npy file in it"));
+  EXPECT_THAT(message_of(write("empty.gguf", {})),
+              HasSubstr("neither a GGUF nor an .npy nor a safetensors file"));
   const std::string text = "hello, world";
   EXPECT_THAT(message_of(write("text.gguf", std::as_bytes(std::span(text)))),
-              HasSubstr("neither a GGUF nor an .npy file"));
+              HasSubstr("neither a GGUF nor an .npy nor a safetensors file"));
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(message_of(folder_ / "pipe"), HasSubstr("not a regular file"));
 }

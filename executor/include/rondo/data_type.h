@@ -24,20 +24,23 @@ enum class DataType : std::uint8_t {
   bf16,
   f32,
   f64,
+  q4_0,
   q4_1,
+  q6_k,
   q8_0
 };
 
-inline constexpr std::size_t data_type_count = 15;
+inline constexpr std::size_t data_type_count = 17;
 
 struct DataTypeInfo {
-  const char* name;            // the schedule's spelling: "bool", "i8", … "f64", "q4_1", "q8_0"
-  std::size_t block_elements;  // 1 for plain types, 32 for q4_1 and q8_0
-  std::size_t block_bytes;     // bytes of one element, or of one block: q4_1 20, q8_0 34 (ggml-common.h)
-  std::size_t
-      alignment;    // bytes: the type's own for plain types, 4 for q4_1 (as the kernels read it), 2 for q8_0
-  bool is_integer;  // bool and i8 … u64
-  bool is_float;    // f16, bf16, f32, f64
+  const char* name;  // the schedule's spelling: "bool", "i8", … "f64", "q4_0", "q4_1", "q6_k", "q8_0"
+  std::size_t block_elements;  // 1 for plain types, 32 for q4_0, q4_1 and q8_0, 256 for q6_k
+  std::size_t block_bytes;     // bytes of one element, or of one block: q4_0 18, q4_1 20, q6_k 210, q8_0 34
+                               // (ggml-common.h)
+  std::size_t alignment;  // bytes: the type's own for plain types, 4 for q4_1 (as the kernels read it), 2 for
+                          // the other blocks
+  bool is_integer;        // bool and i8 … u64
+  bool is_float;          // f16, bf16, f32, f64
 };
 
 const DataTypeInfo& info(DataType type) noexcept;
@@ -62,6 +65,9 @@ void store_float(DataType type, double value, void* to) noexcept;  // f16 and bf
 // Whether a finite `value` is finite as a float type too: 1e39 is not as an f32. Infinities and NaN are what
 // they are in every type.
 bool fits_float(DataType type, double value) noexcept;
+
+// Whether every value of the float type `from` is one of the wider float type `to`.
+bool widens(DataType from, DataType to) noexcept;
 
 // Reads one element of a plain type as double (exact up to 2^53).
 double load_as_double(DataType type, const void* from) noexcept;

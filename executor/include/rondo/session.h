@@ -43,6 +43,7 @@ struct SessionOptions {
   // bad_argument.
   std::vector<std::pair<std::string, std::string>> constants;
   std::shared_ptr<const WeightFile> weights;  // may be null where the schedule needs none
+  std::optional<RandomWeights> random_weights = std::nullopt;  // instead of `weights`; both: bad_argument
   // Every buffer gets an allocation of its own, temporaries too: memory checkers then see overruns, and
   // `read` works on all.
   bool separate_buffers = false;
