@@ -22,7 +22,8 @@ constexpr int rows = 37, columns = 768;
 // Weights with and without a declared type, a vector, and two that are one tensor.
 constexpr const char* schedule = R"j({"rondo": 1, "name": "weights",
 "params": {"rows": {"type": "i32", "constant": 37}, "there": {"type": "i32", "constant": {"tensor": "matrix"}},
-           "layers": {"type": "i32", "constant": {"metadata": "layers", "default": 3}}},
+           "layers": {"type": "i32", "constant": {"metadata": "layers", "default": 3}},
+           "are_halves": {"type": "bool", "constant": {"types": ["matrix", "other"], "are": ["f16"]}}},
 "buffers": {
   "matrix": {"role": "weight", "tensor": "matrix", "shape": ["rows", 768]},
   "again": {"role": "weight", "tensor": ["other", "matrix"], "shape": ["rows", 768]},
@@ -115,6 +116,7 @@ TEST_P(RandomWeightsTest, HaveTheDeclaredShapesAndSizesThatKeepActivations) {
     Session made = session(std::string("random:") + type_name, device_);
     EXPECT_EQ(made.params()[made.param("there").index].integer, 0);
     EXPECT_EQ(made.params()[made.param("layers").index].integer, 3);
+    EXPECT_EQ(made.params()[made.param("are_halves").index].integer, type == DataType::f16);
     const BufferInfo& matrix = made.buffers()[made.buffer("matrix").index];
     EXPECT_EQ(matrix.type, type);
     EXPECT_THAT(matrix.shape, ::testing::ElementsAre(rows, columns));
