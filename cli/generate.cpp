@@ -172,6 +172,19 @@ class Words {
   std::optional<Token> eos_;
 };
 
+// Where the schedule has a constant "vocab": a token that is none would be taken for another.
+void check_tokens(const Session& session, const std::vector<Token>& tokens) {
+  for (const ParamInfo& param : session.params()) {
+    if (param.name != "vocab" || param.is_step || !info(param.type).is_integer) continue;
+    const auto bad =
+        std::find_if(tokens.begin(), tokens.end(), [&](Token token) { return token >= param.integer; });
+    if (bad == tokens.end()) return;
+    throw Error(
+        ErrorCode::bad_argument,
+        fmt::format("the prompt has the token {}, and the model's are 0 to {}", *bad, param.integer - 1));
+  }
+}
+
 void feed_prompt(Decoder& decoder, Generation& generation, const InterruptGuard& interrupt,
                  const Environment& environment) {
   const auto begin = std::chrono::steady_clock::now();
@@ -254,6 +267,7 @@ int generate(GenerateArguments arguments, Environment& environment) {
   Session session = builder.build(device);
   const double build_ms = milliseconds_since(begin);
   Decoder decoder(session);
+  check_tokens(session, generation.prompt);
   if (generation.prompt.size() > decoder.context) {
     throw Error(ErrorCode::bad_argument,
                 fmt::format("the prompt has {} tokens, but the context has room for {}",

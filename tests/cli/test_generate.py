@@ -129,6 +129,7 @@ class GenerateTokens(ProgramTest):
         for prompt in ("Once", "1 two", "-1", "1.5", "99999999999", "1;2"):
             self.assert_refused(*self.random(prompt), says="without a vocabulary")
         self.assert_refused(*self.random(" , "), says="no token")
+        self.assert_refused(*self.random("49 50"), says="the token 50, and the model's are 0 to 49")
         self.assert_refused(*self.random("1", "--chat"), says="--chat")
 
     def test_safetensors_with_a_config(self):
@@ -143,6 +144,10 @@ class GenerateTokens(ProgramTest):
 
     def test_safetensors_of_another_architecture_are_refused(self):
         self.assert_refused("generate", "3", "--device", "host", "--weights", self.write_model(model_type="gemma"), says="for the Llama architecture")
+
+    def test_another_activation_is_refused(self):
+        self.assert_refused("generate", "3", "--device", "host", "--weights", self.write_model(hidden_act="gelu"), says="silu")
+        self.rondo_json("generate", "3", "--device", "host", "--weights", self.write_model(hidden_act="silu"), "--tokens", "1")
 
     def test_safetensors_without_a_config_are_refused(self):
         model = self.write_model()
