@@ -1,6 +1,6 @@
 // configs/llama/decode.json against a float64 reference of the same weights, on every device there is.
 //
-// make_references.py has made one folder for each model: model.gguf (or model.path, which names it, or a folder of safetensors), and for each prompt p tokens_p.npy
+// make_references.py has made one folder for each model: model.gguf (or model.path, which names it, or a folder of safetensors, from there), and for each prompt p tokens_p.npy
 // (int32 [steps + 1]) and logits_p.npy (float32 [steps, vocab]), the reference's logits after each token.
 #include <gtest/gtest.h>
 
@@ -59,7 +59,7 @@ std::size_t context_of(const std::vector<Prompt>& prompts) {
 fs::path model_of(const fs::path& folder) {
   std::ifstream link(folder / "model.path");
   std::string path;
-  return std::getline(link, path) ? fs::path(path) : folder / "model.gguf";
+  return folder / (std::getline(link, path) ? path : "model.gguf");
 }
 
 double relative_error(const float* out, const float* reference, std::size_t count) {

@@ -64,7 +64,7 @@ def main():
         if name in HUGGING_FACE:
             for file in folder.glob("*_?.npy"):
                 shutil.copy(file, copy)
-            (copy / "model.path").write_text(f"{copy / 'model'}\n")
+            (copy / "model.path").write_text("model\n")
     model = os.environ.get("RONDO_TEST_MODEL")
     if not model:
         print("RONDO_TEST_MODEL names no GGUF: the small random models only")
