@@ -79,9 +79,7 @@ Error::Error(const Status& status, std::string doing, Place place)
   driver_code_ = status.driver_code;
 }
 
-void check(const Status& status, const char* doing) {
-  if (!status.ok()) throw Error(status, doing);
-}
+void throw_error(const Status& status, const char* doing) { throw Error(status, doing); }
 
 std::string suggest(const std::string& given, const std::vector<std::string>& known) {
   std::size_t best = std::max<std::size_t>(1, given.size() / 3) + 1;

@@ -83,6 +83,7 @@ PackedArguments::PackedArguments(const Plan& plan, const DeviceProperties& devic
     nodes_.push_back(node);
     staged_.push_back(staged);
   }
+  if (plan.slots > 0) slots_ = writable(staged_[publish_node].next.launch);
 }
 
 Status PackedArguments::refuse(ExpressionFault fault, std::uint32_t node,
@@ -173,7 +174,7 @@ PackedArguments::Dynamic PackedArguments::make_dynamic(const PlanArgument& argum
 
 bool PackedArguments::put_float(const Dynamic& argument, std::byte* arguments) const noexcept {
   std::uint64_t bits = 0;
-  store_float(argument.type, source_.params[argument.param].real, &bits);
+  store_float(argument.type, real(argument.param), &bits);
   return replace(arguments + argument.to, bits, argument.bytes);
 }
 
@@ -183,7 +184,7 @@ Status PackedArguments::stage_argument(std::uint32_t index, std::uint32_t positi
   switch (argument.kind) {
     case PlanArgument::Kind::integer: {
       std::int64_t value = 0;
-      if (const auto fault = argument.value.evaluate(source_.integers, &value);
+      if (const auto fault = argument.value.evaluate(source_.values, &value);
           fault != ExpressionFault::none) {
         return refuse(fault, index, position);
       }
@@ -199,11 +200,11 @@ Status PackedArguments::stage_argument(std::uint32_t index, std::uint32_t positi
       return {};
     case PlanArgument::Kind::float_param:
       // A fill may have another type than the param.
-      if (!fits_float(argument.type, source_.params[argument.param].real)) {
+      if (!fits_float(argument.type, real(argument.param))) {
         fault_ = {.node = index, .argument = position};
         return {ErrorCode::bad_argument, 0, "", "a float is beyond what its type holds"};
       }
-      store_float(argument.type, source_.params[argument.param].real, to);
+      store_float(argument.type, real(argument.param), to);
       return {};
     case PlanArgument::Kind::slot: {
       const DevicePointer pointer = source_.slots + *plan_.params[argument.param].slot * slot_bytes;
@@ -222,14 +223,14 @@ Status PackedArguments::stage_pointer(std::uint32_t index, std::uint32_t positio
   const auto elements = static_cast<std::int64_t>(buffer.elements);
   std::int64_t extent = 1, offset = 0;
   if (argument.extent) {
-    if (const auto fault = argument.extent->evaluate(source_.integers, &extent);
+    if (const auto fault = argument.extent->evaluate(source_.values, &extent);
         fault != ExpressionFault::none) {
       return refuse(fault, index, position);
     }
     if (extent < 0 || extent > elements)
       return refuse("an extent is outside its buffer", index, position, extent, elements);
   }
-  if (const auto fault = argument.value.evaluate(source_.integers, &offset); fault != ExpressionFault::none) {
+  if (const auto fault = argument.value.evaluate(source_.values, &offset); fault != ExpressionFault::none) {
     return refuse(fault, index, position);
   }
   if (offset < 0 || offset > elements - extent) {
@@ -253,11 +254,10 @@ Status PackedArguments::stage_shape(std::uint32_t index) noexcept {
   std::int64_t grid[3], block[3], shared = 0;
   bool enabled = true;
   for (std::size_t i = 0; i < 3; ++i) {
-    if (const auto fault = plan.grid[i].evaluate(source_.integers, &grid[i]);
-        fault != ExpressionFault::none) {
+    if (const auto fault = plan.grid[i].evaluate(source_.values, &grid[i]); fault != ExpressionFault::none) {
       return refuse(fault, index);
     }
-    if (const auto fault = plan.block[i].evaluate(source_.integers, &block[i]);
+    if (const auto fault = plan.block[i].evaluate(source_.values, &block[i]);
         fault != ExpressionFault::none) {
       return refuse(fault, index);
     }
@@ -274,7 +274,7 @@ Status PackedArguments::stage_shape(std::uint32_t index) noexcept {
     return refuse("a block has more threads than the kernel or device takes", index, {},
                   block[0] * block[1] * block[2], most_threads);
   }
-  if (const auto fault = plan.shared.evaluate(source_.integers, &shared); fault != ExpressionFault::none) {
+  if (const auto fault = plan.shared.evaluate(source_.values, &shared); fault != ExpressionFault::none) {
     return refuse(fault, index);
   }
   const std::int64_t most_shared = static_cast<std::int64_t>(device_.max_shared_bytes) -

@@ -20,6 +20,7 @@
 
 #include "driver.h"
 #include "plan.h"
+#include "slots.h"
 
 namespace rondo {
 
@@ -43,8 +44,7 @@ class PackedArguments {
  public:
   // What nodes' states are made of, the values being those of now; it outlives this object.
   struct Source {
-    std::span<const ParamInfo> params;       // by param
-    std::span<const std::int64_t> integers;  // by param: the integer params' values, as expressions want them
+    std::span<const std::int64_t> values;    // by param, those of float params as the bits of a double
     std::span<const DevicePointer> buffers;  // by buffer: where it lies
     DevicePointer slots = 0;
   };
@@ -68,6 +68,16 @@ class PackedArguments {
     for (std::uint32_t i = at.first_dynamic; i < at.end_dynamic; ++i)
       has_changed |= put(dynamic_[i], arguments);
     return has_changed;
+  }
+  // The slots' values, slot_bytes each, of which a kernel reads as many as the param's type has. They are the
+  // caller's to write, and are no part of the node that publishes them until it is refreshed.
+  std::byte* slots() noexcept { return slots_; }
+  // Says whether they differ from before.
+  bool refresh_slots() noexcept {
+    const KernelLaunch& now = nodes_[publish_node].current.launch;
+    if (std::memcmp(now.arguments, slots_, now.argument_bytes) == 0) return false;
+    std::memcpy(const_cast<std::byte*>(now.arguments), slots_, now.argument_bytes);  // they lie in current_
+    return true;
   }
   // Into the caches, for a refresh that comes soon.
   void fetch(std::uint32_t node) const noexcept {
@@ -127,11 +137,12 @@ class PackedArguments {
   bool put(const Dynamic& argument, std::byte* arguments) const noexcept {
     if (argument.form == Dynamic::Form::real) return put_float(argument, arguments);
     std::uint64_t value =
-        argument.scale * static_cast<std::uint64_t>(source_.integers[argument.param]) + argument.addend;
+        argument.scale * static_cast<std::uint64_t>(source_.values[argument.param]) + argument.addend;
     if (argument.form == Dynamic::Form::pointer) value += source_.buffers[argument.buffer];
     return replace(arguments + argument.to, value, argument.bytes);
   }
   bool put_float(const Dynamic& argument, std::byte* arguments) const noexcept;
+  double real(std::uint32_t param) const noexcept { return std::bit_cast<double>(source_.values[param]); }
   template <class T>
   static bool replace(std::byte* at, T value) noexcept {
     T before;
@@ -163,6 +174,7 @@ class PackedArguments {
   std::vector<Dynamic> dynamic_;             // node by node
   std::vector<IntegerRange> safe_;           // by param
   std::vector<std::byte> current_, next_;
+  std::byte* slots_ = nullptr;               // in next_; null: there are none
   std::deque<LaunchAttributes> attributes_;  // of the nodes that have any; launches point to them
   const Source source_;
   StagingFault fault_;

@@ -254,12 +254,12 @@ Status RenewedGraph::enable(std::uint32_t node, bool enabled) noexcept {
   return {};
 }
 
-Status RenewedGraph::launch(StreamHandle stream) noexcept {
-  if (renewal_) renewal_->before_launch(graph_, stream, counters_);
+Status RenewedGraph::launch_and_renew(StreamHandle stream) noexcept {
+  renewal_->before_launch(graph_, stream, counters_);
   const Status status = graph_.launch(stream);
   if (!status.ok()) return status;
   ++counters_.graph_launches;
-  if (renewal_) renewal_->after_launch(stream);
+  renewal_->after_launch(stream);
   return {};
 }
 

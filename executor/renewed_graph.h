@@ -38,12 +38,18 @@ class RenewedGraph {
   Status enable(std::uint32_t node, bool enabled) noexcept;
   // The new graph's first launch waits for the old one's last, in whatever streams they are. Launches in several streams are in no
   // other order than the driver's own, which CUDA promises for the launches of one exec, or the caller's.
-  Status launch(StreamHandle stream) noexcept;
+  Status launch(StreamHandle stream) noexcept {
+    if (renewal_) return launch_and_renew(stream);
+    const Status status = graph_.launch(stream);
+    if (status.ok()) ++counters_.graph_launches;
+    return status;
+  }
 
  private:
   class Renewal;
 
   void count_update(std::uint32_t node) noexcept;
+  Status launch_and_renew(StreamHandle stream) noexcept;
 
   Graph graph_;
   Counters& counters_;

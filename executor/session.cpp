@@ -2,18 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "buffer_fill.h"
 #include "session_state.h"
+#include "slots.h"
 
 namespace rondo {
 namespace {
 
 // Bound memory may be copied 16 bytes at a time (builtin.cpp), and vector loads of kernels ask for no more.
 constexpr std::uint64_t bind_alignment = 16;
+
+constexpr const char* no_such_param = "a param handle that is not of this session";
 
 Status refuse(const char* why) noexcept { return {ErrorCode::bad_argument, 0, "", why}; }
 
@@ -36,7 +41,18 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 const std::string& Session::name() const noexcept { return state_->schedule.name; }
-std::span<const ParamInfo> Session::params() const noexcept { return state_->params; }
+std::span<const ParamInfo> Session::params() const noexcept {
+  State& state = *state_;
+  for (std::size_t i = 0; i < state.params.size(); ++i) {
+    ParamInfo& param = state.params[i];
+    if (rondo::info(param.type).is_float) {
+      param.real = std::bit_cast<double>(state.values[i]);
+    } else {
+      param.integer = state.values[i];
+    }
+  }
+  return state.params;
+}
 std::span<const BufferInfo> Session::buffers() const noexcept { return state_->buffers; }
 const Counters& Session::counters() const noexcept { return state_->counters; }
 const BuildSummary& Session::summary() const noexcept { return state_->summary; }
@@ -57,61 +73,74 @@ void Session::State::mark(std::uint32_t node) noexcept {
   marked.push_back(node);  // reserved for every node
 }
 
-bool Session::State::is_safe(std::uint32_t param) const noexcept {
+bool Session::State::is_safe(std::uint32_t param, std::int64_t value) const noexcept {
   const IntegerRange range = arguments->safe_range(param);
-  return rondo::info(params[param].type).is_float ||
-         (range.smallest <= integers[param] && integers[param] <= range.largest);
+  return range.smallest <= value && value <= range.largest;
 }
 
-void Session::State::pend(std::uint32_t param) noexcept {
+void Session::State::tell_nodes(std::uint32_t param, std::int64_t before) noexcept {
+  const Settable& at = settable[param];
+  if (at.may_be_unsafe) {
+    unsafe_params -= is_safe(param, before) ? 0 : 1;
+    unsafe_params += is_safe(param, values[param]) ? 0 : 1;
+  }
   if (is_pending[param]) return;
   is_pending[param] = true;
+  pending_is_plain = pending_is_plain && at.is_plain;
   pending.push_back(param);  // reserved for every param
 }
 
-Status Session::State::refuse_set(std::uint32_t param, double value, const char* why) noexcept {
-  refused_set = {.call = why, .param = param, .value = value};
-  return refuse(why);
+void Session::State::take(std::uint32_t param, std::int64_t value) noexcept {
+  const Settable& at = settable[param];
+  const std::int64_t before = std::exchange(values[param], value);
+  if (before == value) return;
+  if (at.slot != nullptr) {
+    const std::uint64_t bits = slot_bits(at.type, value);
+    std::memcpy(at.slot, &bits, sizeof bits);
+    slots_have_changed = true;
+  }
+  if (at.has_nodes) tell_nodes(param, before);
 }
 
-Status Session::set(ParamHandle param, std::int64_t value) noexcept {
+const char* Session::State::refuse_set(std::uint32_t param, double value, const char* why) noexcept {
+  refused_set = {.call = why, .param = param, .value = value};
+  return why;
+}
+
+const char* Session::put(ParamHandle param, std::int64_t value) noexcept {
   State& state = *state_;
-  if (param.index >= state.params.size()) return refuse("a param handle that is not of this session");
-  ParamInfo& info = state.params[param.index];
-  if (!info.is_step)
-    return state.refuse_set(param.index, static_cast<double>(value),
-                            "it is a constant, fixed when the session is built");
-  if (rondo::info(info.type).is_float) return set(param, static_cast<double>(value));
-  if (value < info.smallest || value > info.largest) {
+  if (param.index >= state.settable.size()) return no_such_param;
+  const Settable& at = state.settable[param.index];
+  if (at.form == Settable::Form::constant || at.form == Settable::Form::real) [[unlikely]]
+    return put(param, static_cast<double>(value));
+  if (value < at.smallest || value > at.largest) {
     return state.refuse_set(param.index, static_cast<double>(value),
                             "the value is outside the param's range");
   }
-  if (info.integer == value) return {};
-  const bool was_safe = state.is_safe(param.index);
-  info.integer = value;
-  state.integers[param.index] = value;
-  if (const bool is_safe = state.is_safe(param.index); is_safe != was_safe) {
-    is_safe ? --state.unsafe_params : ++state.unsafe_params;
+  if (at.form == Settable::Form::slot) {
+    // Whether anything has changed is seen when the slots are published.
+    state.values[param.index] = value;
+    std::memcpy(at.slot, &value, sizeof value);
+    state.slots_have_changed = true;
+  } else {
+    state.take(param.index, value);
   }
-  state.pend(param.index);
-  return {};
+  return nullptr;
 }
 
-Status Session::set(ParamHandle param, double value) noexcept {
+const char* Session::put(ParamHandle param, double value) noexcept {
   State& state = *state_;
-  if (param.index >= state.params.size()) return refuse("a param handle that is not of this session");
-  ParamInfo& info = state.params[param.index];
-  if (!info.is_step)
+  if (param.index >= state.settable.size()) return no_such_param;
+  const Settable& at = state.settable[param.index];
+  if (at.form == Settable::Form::constant)
     return state.refuse_set(param.index, value, "it is a constant, fixed when the session is built");
-  if (!rondo::info(info.type).is_float)
+  if (at.form != Settable::Form::real)
     return state.refuse_set(param.index, value, "the param is of an integer type");
-  if (!fits_float(info.type, value))
+  if (!fits_float(at.type, value))
     return state.refuse_set(param.index, value, "the value is beyond what its type holds");
   // Bits, not values: -0 and 0 differ, a NaN is itself.
-  if (std::memcmp(&info.real, &value, sizeof value) == 0) return {};
-  info.real = value;
-  state.pend(param.index);
-  return {};
+  state.take(param.index, std::bit_cast<std::int64_t>(value));
+  return nullptr;
 }
 
 namespace {
@@ -149,9 +178,7 @@ void Session::set(std::string_view name, std::string_view text) {
 }
 
 bool Session::State::can_refresh() const noexcept {
-  return marked.empty() && unsafe_params == 0 &&
-         std::all_of(pending.begin(), pending.end(),
-                     [&](std::uint32_t param) { return is_plain[param] != 0; });
+  return marked.empty() && unsafe_params == 0 && pending_is_plain;
 }
 
 Status Session::State::refresh_pending() noexcept {
@@ -177,6 +204,7 @@ void Session::State::mark_pending() noexcept {
     for (const std::uint32_t node : nodes_of_param[param]) mark(node);
   }
   pending.clear();
+  pending_is_plain = true;
 }
 
 Status Session::State::stage_marked() noexcept {
@@ -204,6 +232,14 @@ Status Session::State::apply_marked() noexcept {
   return {};
 }
 
+Status Session::State::publish_slots() noexcept {
+  slots_have_changed = false;
+  if (!arguments->refresh_slots() || !graph) return {};
+  const Status status = graph->update(arguments->current(publish_node));
+  if (!status.ok()) has_failed = true;
+  return status;
+}
+
 Status Session::State::launch_eagerly(StreamHandle on) noexcept {
   for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
     const NodeUpdate& node = arguments->current(i);
@@ -214,7 +250,7 @@ Status Session::State::launch_eagerly(StreamHandle on) noexcept {
   return {};
 }
 
-Status Session::State::update() noexcept {
+Status Session::State::update_nodes() noexcept {
   Status status;
   if (can_refresh()) {
     status = refresh_pending();
@@ -238,7 +274,10 @@ Status Session::launch(Stream stream) noexcept {
   const DriverScope scope(state.driver);
   if (!scope.status().ok()) return scope.status();
   if (!state.pending.empty() || !state.marked.empty()) {
-    if (const Status status = state.update(); !status.ok()) return status;
+    if (const Status status = state.update_nodes(); !status.ok()) return status;
+  }
+  if (state.slots_have_changed) {
+    if (const Status status = state.publish_slots(); !status.ok()) return status;
   }
   const StreamHandle on = state.stream_of(stream);
   const Status status = state.graph ? state.graph->launch(on) : state.launch_eagerly(on);
@@ -259,10 +298,9 @@ Status Session::synchronize(Stream stream) noexcept {
 Diagnostic Session::State::staging_diagnostic(const Status& status, const char* before,
                                               const char* hint) const {
   const StagingFault& fault = arguments->fault();
-  const std::string values =
-      fault.has_value ? fmt::format(" ({}, at most {})", fault.value, fault.limit) : "";
+  const std::string value = fault.has_value ? fmt::format(" ({}, at most {})", fault.value, fault.limit) : "";
   return {.place = plan.place(schedule, fault.node, fault.argument),
-          .message = fmt::format("{}{}{}", before, status.call, values),
+          .message = fmt::format("{}{}{}", before, status.call, value),
           .hint = hint};
 }
 
@@ -394,11 +432,15 @@ Status Session::State::apply_fills(StreamHandle on) {
 
 Status Session::reset(Stream stream) noexcept {
   State& state = *state_;
-  for (std::uint32_t i = 0; i < state.params.size(); ++i) {
-    if (!state.params[i].is_step) continue;
-    const ParamInfo& initial = state.initial_params[i];
-    const Status status = rondo::info(initial.type).is_float ? set(ParamHandle{i}, initial.real)
-                                                             : set(ParamHandle{i}, initial.integer);
+  for (std::uint32_t i = 0; i < state.settable.size(); ++i) {
+    const std::int64_t initial = state.initial_values[i];
+    Status status;
+    const Settable::Form form = state.settable[i].form;
+    if (form == Settable::Form::real) {
+      status = set(ParamHandle{i}, std::bit_cast<double>(initial));
+    } else if (form != Settable::Form::constant) {
+      status = set(ParamHandle{i}, initial);
+    }
     if (!status.ok()) return status;
   }
   try {

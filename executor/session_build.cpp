@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 #include "builtin.h"
@@ -108,9 +110,10 @@ Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const Sessi
   const Clock::time_point start = Clock::now();
   for (const PlanParam& param : plan.params) {
     params.push_back(param.info);
-    integers.push_back(param.info.integer);
+    values.push_back(rondo::info(param.info.type).is_float ? std::bit_cast<std::int64_t>(param.info.real)
+                                                           : param.info.integer);
   }
-  initial_params = params;
+  initial_values = values;
   for (const rtc::Binary& binary : prepared.binaries)
     ++(binary.from_cache ? summary.from_cache : summary.compiled);
   load_modules(prepared.binaries);
@@ -121,8 +124,7 @@ Session::State::State(Prepared prepared, std::shared_ptr<Device> on, const Sessi
   index_nodes();
   arguments.emplace(
       plan, driver.properties(), functions, function_infos,
-      PackedArguments::Source{
-          .params = params, .integers = integers, .buffers = addresses, .slots = slots_memory.get()});
+      PackedArguments::Source{.values = values, .buffers = addresses, .slots = slots_memory.get()});
   index_params();
   stage_all(ErrorCode::bad_schedule, "with the params' initial values, ", "");
   make_graph();
@@ -195,9 +197,9 @@ void Session::State::check_cooperative_nodes() {
   for (std::size_t i = 0; i < plan.nodes.size(); ++i) {
     const PlanNode& node = plan.nodes[i];
     if (!node.attributes.cooperative) continue;
-    const auto dim = [](const std::array<Value, 3>& values) {
-      return Dim3{static_cast<std::uint32_t>(values[0].fixed), static_cast<std::uint32_t>(values[1].fixed),
-                  static_cast<std::uint32_t>(values[2].fixed)};
+    const auto dim = [](const std::array<Value, 3>& extents) {
+      return Dim3{static_cast<std::uint32_t>(extents[0].fixed), static_cast<std::uint32_t>(extents[1].fixed),
+                  static_cast<std::uint32_t>(extents[2].fixed)};
     };
     const LaunchShape shape{dim(node.grid), dim(node.block), static_cast<std::uint32_t>(node.shared.fixed)};
     const std::size_t blocks = std::size_t{shape.grid.x} * shape.grid.y * shape.grid.z;
@@ -315,7 +317,8 @@ void Session::State::index_nodes() {
   const auto add = [](std::vector<std::uint32_t>& nodes, std::uint32_t node) {
     if (nodes.empty() || nodes.back() != node) nodes.push_back(node);
   };
-  for (std::uint32_t i = 0; i < plan.nodes.size(); ++i) {
+  // What is published needs no look at the node: `set` puts it there.
+  for (std::uint32_t i = plan.slots > 0 ? publish_node + 1 : 0; i < plan.nodes.size(); ++i) {
     const PlanNode& node = plan.nodes[i];
     const auto depends = [&](const Value& value) {
       for (const Value::Operand& operand : value.operands) {
@@ -342,10 +345,28 @@ void Session::State::index_params() {
   is_pending.resize(plan.params.size());
   pending.reserve(plan.params.size());
   for (std::uint32_t i = 0; i < plan.params.size(); ++i) {
+    const PlanParam& param = plan.params[i];
     const std::vector<std::uint32_t>& nodes = nodes_of_param[i];
-    is_plain.push_back(std::all_of(nodes.begin(), nodes.end(),
-                                   [&](std::uint32_t node) { return arguments->is_plain(node); }));
-    if (!is_safe(i)) ++unsafe_params;
+    Settable& at = settable.emplace_back();
+    at.smallest = param.info.smallest;
+    at.largest = param.info.largest;
+    at.slot = param.slot ? arguments->slots() + *param.slot * slot_bytes : nullptr;
+    at.type = param.info.type;
+    if (at.slot != nullptr) {
+      const std::uint64_t bits = slot_bits(at.type, values[i]);
+      std::memcpy(at.slot, &bits, sizeof bits);
+    }
+    at.has_nodes = !nodes.empty();
+    if (param.info.is_step) {
+      at.form = rondo::info(at.type).is_float         ? Settable::Form::real
+                : at.slot != nullptr && !at.has_nodes ? Settable::Form::slot
+                                                      : Settable::Form::integer;
+    }
+    at.is_plain = std::all_of(nodes.begin(), nodes.end(),
+                              [&](std::uint32_t node) { return arguments->is_plain(node); });
+    at.may_be_unsafe =
+        at.form == Settable::Form::integer && !(is_safe(i, at.smallest) && is_safe(i, at.largest));
+    if (at.may_be_unsafe && !is_safe(i, values[i])) ++unsafe_params;
   }
 }
 

@@ -1,6 +1,7 @@
 // What a session is made of. Built by session_build.cpp, run by session.cpp.
 #pragma once
 
+#include <bit>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,9 +31,36 @@ struct Prepared {
 };
 // Why a session replays eagerly: a clause, empty where it has a graph.
 std::string why_eager(Device& device, const SessionOptions& options);
-// A param's value from text: "17", "0.5", "true". Throws Error(bad_argument) for what is none, or is outside a step param's range.
+// A param's value from text: "17", "0.5", "true". Throws Error(bad_argument) for what is none, or is outside
+// a step param's range.
 std::variant<std::int64_t, double> parse_value(const ParamInfo& info, std::string_view text);
 Prepared prepare(Schedule schedule, Device& device, const SessionOptions& options);
+
+// All that `set` needs to know of a param. A step may set many of them, so they are small and lie side by
+// side.
+struct Settable {
+  // slot: an integer that is in a slot and that no node depends on but the one that publishes slots.
+  enum class Form : std::uint8_t { slot, integer, real, constant };
+  std::int64_t smallest = 0, largest = 0;  // of integers: what is accepted
+  std::byte* slot = nullptr;               // where its value goes (PackedArguments::slots); null: nowhere
+  Form form = Form::constant;
+  DataType type = DataType::i32;
+  // Of the nodes whose arguments or shape depend on it, but for the one that publishes slots:
+  bool has_nodes = false, is_plain = false;  // there are any; all are
+  bool may_be_unsafe = false;                // some accepted values are outside the safe range
+};
+static_assert(sizeof(Settable) == 32);
+
+// What is written to a slot, for a value as in Session::State::values. The kernel reads as many bytes as the
+// type has.
+inline std::uint64_t slot_bits(DataType type, std::int64_t value) noexcept {
+  auto bits = static_cast<std::uint64_t>(value);
+  if (info(type).is_float) {
+    bits = 0;
+    store_float(type, std::bit_cast<double>(value), &bits);
+  }
+  return bits;
+}
 
 // Members are destroyed from last to first: an exec before the graph's memory, memory before the device.
 struct Session::State {
@@ -43,13 +71,11 @@ struct Session::State {
   Driver& driver;
   Schedule schedule;
   Plan plan;
-  std::vector<ParamInfo> params;       // with the values now
-  std::vector<std::int64_t> integers;  // the same, as expressions want them
-  std::vector<ParamInfo> initial_params;
+  std::vector<ParamInfo> params;             // with the values that Session::params was last asked for
+  std::vector<std::int64_t> initial_values;  // as `values`
   std::vector<BufferInfo> buffers;
   Mode mode;
   std::size_t updates_before_renewal;
-  bool has_failed = false;
   Counters counters;
   BuildSummary summary;
 
@@ -66,14 +92,18 @@ struct Session::State {
   std::unique_ptr<RenewedGraph> graph;  // null: eager replay
   std::vector<std::vector<std::uint32_t>> nodes_of_param, nodes_of_buffer;
 
-  // Params that were set since the last launch, each once.
+  bool has_failed = false;
+  bool slots_have_changed = false;   // since the last launch
+  std::vector<Settable> settable;    // by param
+  std::vector<std::int64_t> values;  // by param: the value now, of a float param the bits of a double
+  // Params that nodes depend on and that were set since the last launch, each once.
   std::vector<std::uint32_t> pending;
   std::vector<std::uint8_t> is_pending;  // by param
   // While all that is pending is plain and no param is unsafe, a launch refreshes nodes; else it stages them
   // (packed_arguments.h).
-  std::vector<std::uint8_t> is_plain;  // by param: all of its nodes are
-  std::size_t unsafe_params = 0;       // whose value now is outside the safe range
-  std::uint64_t step = 0;              // of refreshing
+  bool pending_is_plain = true;
+  std::size_t unsafe_params = 0;  // whose value now is outside the safe range
+  std::uint64_t step = 0;         // of refreshing
   // Nodes that have to be staged before the next launch, each once.
   std::vector<std::uint32_t> marked;
   std::vector<std::uint8_t> is_marked;  // by node
@@ -89,19 +119,23 @@ struct Session::State {
   StreamHandle stream_of(Stream given) const noexcept {
     return given.native != nullptr ? static_cast<StreamHandle>(given.native) : stream.get();
   }
-  bool is_safe(std::uint32_t param) const noexcept;
-  void pend(std::uint32_t param) noexcept;
+  bool is_safe(std::uint32_t param, std::int64_t value) const noexcept;
+  // `value` as in `values`: what `set` has found to be good.
+  void take(std::uint32_t param, std::int64_t value) noexcept;
+  void tell_nodes(std::uint32_t param, std::int64_t before) noexcept;
   void mark(std::uint32_t node) noexcept;
   // What staging refused last, with its place. `before` begins the message, `hint` is the next step.
   Diagnostic staging_diagnostic(const Status& status, const char* before, const char* hint) const;
-  Status refuse_set(std::uint32_t param, double value, const char* why) noexcept;
-  // Brings everything up to date with what was set and bound. bad_argument: refused, nothing was changed.
-  Status update() noexcept;
+  const char* refuse_set(std::uint32_t param, double value, const char* why) noexcept;
+  // Brings all nodes but that which publishes slots up to date with what was set and bound. bad_argument:
+  // refused, nothing was changed.
+  Status update_nodes() noexcept;
   bool can_refresh() const noexcept;
   Status refresh_pending() noexcept;
   void mark_pending() noexcept;
   Status stage_marked() noexcept;
   Status apply_marked() noexcept;
+  Status publish_slots() noexcept;
   void rebuild();
   Status launch_eagerly(StreamHandle on) noexcept;
   // The initial fills of all buffers. May throw std::bad_alloc.

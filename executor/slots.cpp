@@ -150,7 +150,7 @@ bool add_slots(Plan& plan, const Schedule& schedule, const DeviceProperties& dev
                           .pdl = true});
   plan.units.push_back(std::move(unit));
   // The root: what comes first in program order comes first in the graph.
-  plan.nodes.insert(plan.nodes.begin(), std::move(node));
+  plan.nodes.insert(plan.nodes.begin() + publish_node, std::move(node));
   return true;
 }
 

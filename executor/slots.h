@@ -6,6 +6,9 @@
 
 namespace rondo {
 
+// The node that publishes the slots, where there are any.
+inline constexpr std::uint32_t publish_node = 0;
+
 // After match_signatures: every step param that some node reads as a slot gets a place among the slots, and
 // the node that publishes them is added in front of all others. Its kernel is a unit of its own, the plan's
 // last, which is still to be compiled; false where there are no slots. Throws Error(bad_schedule) for a param

@@ -1,75 +1,21 @@
-// What a session promises, on every device there is: "host" always, "cuda" and "hip" where one is found.
-#include <gmock/gmock.h>
-
+// What a session promises of building, running and rebuilding, of memory and of results.
 #include <cmath>
 #include <cstring>
 #include <map>
 #include <random>
 
 #include "driver.h"
-#include "gate.h"
 #include "handles.h"
-#include "must_be_there.h"
-#include "rondo/device.h"
-#include "rondo/session.h"
+#include "session_conformance.h"
 
-namespace rondo {
+namespace rondo::conformance {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class SessionConformance : public ::testing::TestWithParam<const char*> {
- protected:
-  void SetUp() override {
-    open_or_skip(GetParam(), device_);
-  }
-
-  Session make(const std::string& text, SessionOptions options = {}) {
-    return Session::parse(text, std::filesystem::path(RONDO_SOURCE_DIR) / "configs" / "test.json", device_,
-                          options);
-  }
-
-  template <typename T>
-  static std::vector<T> read(Session& session, const char* name) {
-    const BufferHandle buffer = session.buffer(name);
-    std::vector<T> values(session.buffers()[buffer.index].bytes / sizeof(T));
-    check(session.read(buffer, std::as_writable_bytes(std::span(values))), "reading");
-    return values;
-  }
-
-  template <typename T>
-  static void write(Session& session, const char* name, const std::vector<T>& values) {
-    check(session.write(session.buffer(name), std::as_bytes(std::span(values))), "writing");
-  }
-
-  static void launch(Session& session) {
-    const Status status = session.launch();
-    if (!status.ok()) throw session.error(status);
-  }
-
-  std::shared_ptr<Device> device_;
-};
-
 INSTANTIATE_TEST_SUITE_P(Devices, SessionConformance, ::testing::Values("host", "cuda", "hip"),
                          [](const auto& instance) { return std::string(instance.param); });
-
-// A stream of its own that is blocked until it is opened.
-class BlockedStream {
- public:
-  explicit BlockedStream(Device& device) : driver_(device.driver()), stream_(driver_.create_stream()) {
-    check(gate_.close(driver_, stream_), "blocking a stream");
-  }
-  ~BlockedStream() { driver_.destroy_stream(stream_); }
-  void open() { gate_.open(); }
-  bool opened_by_itself() const { return gate_.opened_by_itself(); }
-  Stream get() const { return {stream_}; }
-
- private:
-  Driver& driver_;
-  StreamHandle stream_;
-  Gate gate_;
-};
 
 std::vector<float> random_floats(std::size_t count, unsigned seed) {
   std::mt19937 random(seed);
@@ -113,108 +59,6 @@ TEST_P(SessionConformance, EachLaunchHasTheValueThatWasSet) {
   }
   EXPECT_EQ(session.counters().node_updates, 2u);  // the first value was the initial one
   EXPECT_EQ(session.counters().instantiations, 1u);
-}
-
-// The promise that everything rests on: updates affect future launches only.
-class QueuedLaunches : public SessionConformance {
- protected:
-  static constexpr int steps = 1000;
-
-  // Eagerly, each op of a step is a launch of its own, and a CUDA stream takes 1,024 before it makes the
-  // caller wait (seen on an H200, driver 580).
-  void run(const std::string& op) {
-    for (const Mode mode : {Mode::graph, Mode::eager}) {
-      const int queued = mode == Mode::graph ? steps : 400;
-      SessionOptions options;
-      options.mode = mode;
-      Session session = make(R"j({
-        "rondo": 1, "name": "record",
-        "params": {"steps": {"type": "i32", "constant": 1000}, "pos": {"type": "i32", "step": 0, "min": 0, "max": "steps - 1"}},
-        "buffers": {"out": {"type": "i32", "shape": ["steps"], "role": "state", "fill": -1},
-                    "sum": {"type": "i32", "shape": ["steps"], "role": "state", "fill": 0}},
-        "kernels": {
-          "record": {"code": "extern \"C\" __global__ void record(int* out, int* sum, int value, int pos) { out[0] = value; sum[pos] += value; }", "entry": "record"},
-          "record_at": {"code": "extern \"C\" __global__ void record_at(int* out, int* sum, const int* pos) { out[*pos] = *pos * 3 + 1; sum[*pos] += *pos * 3 + 1; }", "entry": "record_at"}},
-        "ops": [)j" + op + "]}",
-                             options);
-      const ParamHandle pos = session.param("pos");
-      BlockedStream stream(*device_);
-      for (int i = 0; i < queued; ++i) {
-        ASSERT_TRUE(session.set(pos, (i * 7) % queued).ok());
-        ASSERT_TRUE(session.launch(stream.get()).ok());
-      }
-      stream.open();
-      ASSERT_TRUE(session.synchronize(stream.get()).ok());
-      ASSERT_FALSE(stream.opened_by_itself()) << "the driver made the caller wait";
-      const std::vector<int> out = read<int>(session, "out"), sum = read<int>(session, "sum");
-      for (int i = 0; i < queued; ++i) {
-        ASSERT_EQ(out[i], i * 3 + 1) << "step " << i;
-        ASSERT_EQ(sum[i], i * 3 + 1) << "step " << i;
-      }
-      if (mode == Mode::graph) {
-        EXPECT_EQ(session.counters().node_updates, 999u);
-      }
-    }
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(Devices, QueuedLaunches, ::testing::Values("host", "cuda", "hip"),
-                         [](const auto& instance) { return std::string(instance.param); });
-
-TEST_P(QueuedLaunches, KeepTheirOwnPointers) {
-  run(R"j({"kernel": "record", "grid": [1], "block": [1], "args": [{"write": "out[pos : 1]"}, "sum", "pos * 3 + 1", "pos"]})j");
-}
-
-TEST_P(QueuedLaunches, KeepTheirOwnSlots) {
-  run(R"j({"kernel": "record_at", "grid": [1], "block": [1], "args": ["out", "sum", {"slot": "pos"}]})j");
-}
-
-// Where the kernel takes a pointer, the param's name alone means its slot.
-TEST_P(QueuedLaunches, KeepTheirOwnSlotsThatTheKernelAsksFor) {
-  run(R"j({"kernel": "record_at", "grid": [1], "block": [1], "args": ["out", "sum", "pos"]})j");
-}
-
-// By node updates and by slots, of every type that a kernel reads: the same results.
-TEST_P(SessionConformance, BothWaysOfUpdatingGiveTheSame) {
-  const auto text = [](const char* update, const char* star) {
-    std::string code =
-        "extern \\\"C\\\" __global__ void mix(double* out, const signed char@ a, const unsigned short@ b, "
-        "const int@ c, const long "
-        "long@ d, const float@ e, const double@ f, const bool@ g) { *out = *out * 0.5 + #a + 2.0 * #b + 3.0 "
-        "* #c + "
-        "4.0 * #d + 5.0 * #e + 6.0 * #f + 7.0 * #g; }";
-    for (std::size_t at; (at = code.find('@')) != std::string::npos;) code.replace(at, 1, star);
-    for (std::size_t at; (at = code.find('#')) != std::string::npos;) code.replace(at, 1, star);
-    std::string params, args;
-    const char* const types[] = {"i8", "u16", "i32", "i64", "f32", "f64", "bool"};
-    for (std::size_t i = 0; i < std::size(types); ++i) {
-      const std::string name(1, static_cast<char>('a' + i));
-      params += (i == 0 ? "\"" : ", \"") + name + R"(": {"type": ")" + types[i] +
-                R"(", "step": 1, "update": ")" + update + "\"}";
-      args += ", \"" + name + "\"";
-    }
-    return R"({"rondo": 1, "name": "mix", "params": {)" + params +
-           R"(}, "buffers": {"out": {"type": "f64", "shape": [1], "role": "state", "fill": 0}}, "kernels": {"mix": {"entry": "mix", "code": ")" +
-           code + R"("}}, "ops": [)" + R"({"kernel": "mix", "grid": [1], "block": [1], "args": ["out")" +
-           args + R"(]}, {"kernel": "mix", "grid": [1], "block": [1], "args": ["out")" + args + "]}]}";
-  };
-  Session by_node = make(text("node", "")), by_slot = make(text("slot", "*"));
-  std::mt19937 random(3);
-  for (int step = 0; step < 20; ++step) {
-    for (const char* name : {"a", "b", "c", "d", "e", "f", "g"}) {
-      if (random() % 2 == 0) continue;
-      const auto value = static_cast<std::int64_t>(*name == 'g' ? random() % 2 : random() % 100);
-      ASSERT_TRUE(by_node.set(by_node.param(name), value).ok());
-      ASSERT_TRUE(by_slot.set(by_slot.param(name), value).ok());
-    }
-    launch(by_node);
-    launch(by_slot);
-    ASSERT_EQ(read<double>(by_node, "out"), read<double>(by_slot, "out")) << "step " << step;
-  }
-  if (by_slot.mode() == Mode::graph) {
-    EXPECT_EQ(by_slot.summary().nodes, 3u);
-    EXPECT_LE(by_slot.counters().node_updates, 20u);
-  }
 }
 
 // What a step leaves depends on all steps before it, so that one that is lost, doubled, out of order or run
@@ -322,45 +166,6 @@ TEST_P(SessionConformance, GridBlockAndSharedMemoryFollowStepParams) {
   }
 }
 
-TEST_P(SessionConformance, ARefusedSetOrLaunchChangesNothing) {
-  Session session = make(R"j({
-    "rondo": 1, "name": "refuse",
-    "params": {"pos": {"type": "i32", "step": 2, "min": 0, "max": 100}, "d": {"type": "i32", "step": 1}, "c": {"type": "i32", "constant": 1}},
-    "buffers": {"out": {"type": "i32", "shape": [10], "role": "state", "fill": 0}, "other": {"type": "i32", "shape": [10], "role": "state", "fill": 0}},
-    "kernels": {"put": {"entry": "put", "code": "extern \"C\" __global__ void put(int* out, int value) { out[0] = value; }"}},
-    "ops": [{"kernel": "put", "grid": [1], "block": [1], "args": ["other[pos / 50]", "pos + 1"]},
-            {"kernel": "put", "name": "the second", "grid": [1], "block": [1], "args": ["out[pos : 1]", "100 / d"]}]
-  })j");
-  const ParamHandle pos = session.param("pos"), d = session.param("d");
-  EXPECT_THAT(
-      session.error(session.set(pos, 101)).what(),
-      HasSubstr(
-          "the param \"pos\" (i32, 0 to 100) was not set to 101: the value is outside the param's range"));
-  EXPECT_EQ(session.set(session.param("c"), 2).code, ErrorCode::bad_argument);
-  EXPECT_EQ(session.set(pos, 1.5).code, ErrorCode::bad_argument);
-  EXPECT_EQ(session.params()[pos.index].integer, 2);
-
-  ASSERT_TRUE(session.set(pos, 60).ok());  // in range, and outside the buffer "out"
-  Status status = session.launch();
-  EXPECT_EQ(status.code, ErrorCode::bad_argument);
-  EXPECT_THAT(
-      session.error(status).what(),
-      HasSubstr(
-          "op \"the second\", kernel \"put\", argument 0: an offset is outside its buffer (60, at most 9)"));
-  ASSERT_TRUE(session.set(pos, 2).ok());
-  ASSERT_TRUE(session.set(d, 0).ok());
-  status = session.launch();
-  EXPECT_EQ(status.code, ErrorCode::bad_argument);
-  EXPECT_THAT(session.error(status).what(), HasSubstr("divides by zero"));
-  EXPECT_FALSE(session.failed());
-  EXPECT_EQ(read<int>(session, "other"), std::vector<int>(10, 0));
-
-  ASSERT_TRUE(session.set(d, 4).ok());
-  launch(session);
-  EXPECT_THAT(read<int>(session, "other"), ElementsAre(3, 0, 0, 0, 0, 0, 0, 0, 0, 0));
-  EXPECT_THAT(read<int>(session, "out"), ElementsAre(0, 0, 25, 0, 0, 0, 0, 0, 0, 0));
-}
-
 TEST_P(SessionConformance, CopiesAndFillsOfEveryWidthAndPlace) {
   Session session = make(R"j({
     "rondo": 1, "name": "copies",
@@ -429,9 +234,6 @@ TEST_P(SessionConformance, EveryScalarTypeArrivesExactly) {
   }
 }
 
-// A diamond through temporaries that share memory, against the same with every buffer apart, and eager.
-// Params that ops use in simple ways and in others, at random: each launch is either refused, for a value
-// that makes an op impossible, and changes nothing, or does what was set.
 // Two layers and three pointers a layer, between two numbers that would be hit by a table in the wrong place.
 constexpr const char* table_schedule = R"j({
   "rondo": 1, "name": "table",
@@ -517,157 +319,6 @@ TEST_P(SessionConformance, AStructThatIsNotTheTablesIsRefused) {
                                                  "parameter 1 of kernel \"all\" is a struct of 64 bytes")));
 }
 
-TEST_P(SessionConformance, EachStepIsRefusedOrDoesWhatWasSet) {
-  constexpr const char* schedule = R"j({
-    "rondo": 1, "name": "steps",
-    "params": {"i": {"type": "i64", "step": 0}, "j": {"type": "i32", "step": 0}, "k": {"type": "i32", "step": 20}, "on": {"type": "i32", "step": 1},
-               "f": {"type": "f32", "step": 1.5}},
-    "buffers": {"data": {"type": "i32", "shape": [100], "role": "input"}, "out": {"type": "f64", "shape": [5], "role": "state", "fill": 0}},
-    "kernels": {
-      "put": {"entry": "put", "code": "extern \"C\" __global__ void put(double* out, long long value, const int* data, float f) { *out = static_cast<double>(value) + *data + f; }"},
-      "byte": {"entry": "byte", "code": "extern \"C\" __global__ void byte(double* out, unsigned char value, float f) { *out = value + f; }"}},
-    "ops": [
-      {"kernel": "put", "grid": [1], "block": [1], "args": ["out[0]", "3 * i + 5", "data[i]", "f"]},
-      {"kernel": "put", "grid": [1], "block": [1], "args": ["out[1]", "40 - 2 * j", "data[99 - j]", 0.5]},
-      {"kernel": "put", "grid": [1], "block": [1], "args": ["out[2]", "i * j", "data[(i + j) / 2]", "f"]},
-      {"kernel": "byte", "grid": [1], "block": [1], "args": ["out[3]", "k - 10", "f"]},
-      {"kernel": "put", "grid": ["on"], "block": [1], "args": ["out[4]", "k", "data[i]", 0.0]}]
-  })j";
-  std::mt19937 random(17);
-  std::vector<int> data(100);
-  for (int& value : data) value = static_cast<int>(random() % 1000);
-  for (const Mode mode : {Mode::graph, Mode::eager}) {
-    SessionOptions options;
-    options.mode = mode;
-    Session session = make(schedule, options);
-    write(session, "data", data);
-    std::map<std::string, std::int64_t> now = {{"i", 0}, {"j", 0}, {"k", 20}, {"on", 1}};
-    float f = 1.5F;
-    std::vector<double> expected(5);
-    int refused = 0;
-    for (int step = 0; step < 2000; ++step) {
-      for (auto& [name, value] : now) {
-        if (random() % 3 != 0) continue;
-        // Now and then a value that some op refuses.
-        value = name == "on"
-                    ? static_cast<std::int64_t>(random() % 2)
-                    : static_cast<std::int64_t>(random() % 100) + (random() % 20 == 0 ? 220 : 10) - 10;
-        ASSERT_TRUE(session.set(session.param(name), value).ok());
-      }
-      if (random() % 3 == 0) {
-        f = static_cast<float>(random() % 64) / 4;
-        ASSERT_TRUE(session.set(session.param("f"), f).ok());
-      }
-      const std::int64_t i = now["i"], j = now["j"], k = now["k"];
-      const bool is_possible = i <= 99 && j <= 99 && (i + j) / 2 <= 99 && k >= 10 && k - 10 <= 255;
-      const Status status = session.launch();
-      ASSERT_EQ(status.ok(), is_possible) << i << " " << j << " " << k;
-      if (is_possible) {
-        const auto at = [&](std::int64_t index) { return data[static_cast<std::size_t>(index)]; };
-        expected[0] = static_cast<double>(3 * i + 5) + at(i) + f;
-        expected[1] = static_cast<double>(40 - 2 * j) + at(99 - j) + 0.5;
-        expected[2] = static_cast<double>(i * j) + at((i + j) / 2) + f;
-        expected[3] = static_cast<double>(k - 10) + f;
-        if (now["on"] != 0) expected[4] = static_cast<double>(k) + at(i);
-      } else {
-        EXPECT_EQ(status.code, ErrorCode::bad_argument);
-        EXPECT_FALSE(session.failed());
-        ++refused;
-      }
-      ASSERT_EQ(read<double>(session, "out"), expected) << "step " << step;
-    }
-    EXPECT_GT(refused, 200);
-    EXPECT_LT(refused, 1800);
-  }
-}
-
-// A slow producer, and kernels that start before it is done: what the last one reads of it, it waits for
-// through the one between, which a step param may skip.
-TEST_P(SessionConformance, KernelsThatStartEarlySeeWhatASlowProducerWrites) {
-  constexpr const char* schedule = R"j({
-    "rondo": 1, "name": "early",
-    "params": {"step": {"type": "i32", "step": 0}, "between": {"type": "i32", "step": 1}, "spin": {"type": "i32", "constant": "select(device.is_host, 0, 20000)"}},
-    "buffers": {"a": {"type": "i32", "shape": [64], "role": "state", "fill": 0}, "b": {"type": "i32", "shape": [64], "role": "state", "fill": 0},
-                "c": {"type": "i32", "shape": [64], "role": "state", "fill": 0}, "wrong": {"type": "i32", "shape": [1], "role": "state", "fill": 0}},
-    "kernels": {
-      "produce": {"entry": "produce", "pdl": true, "code": "#include \"portable.cuh\"\n__global__ void produce(int step, int spin, int* a) { rondo_let_dependents_start(); rondo_wait_for_inputs(); for (int i = 0; i < spin; ++i) a[64 - 1 - threadIdx.x] = -i; a[threadIdx.x] = step; }"},
-      "pass": {"entry": "pass", "pdl": true, "code": "#include \"portable.cuh\"\n__global__ void pass(const int* a, int* b) { rondo_let_dependents_start(); rondo_wait_for_inputs(); b[threadIdx.x] = a[0]; }"},
-      "check": {"entry": "check", "pdl": true, "code": "#include \"portable.cuh\"\n__global__ void check(int step, int passed, const int* a, const int* b, int* c, int* wrong) { rondo_let_dependents_start(); rondo_wait_for_inputs(); c[threadIdx.x] = a[threadIdx.x]; if (a[threadIdx.x] != step || (passed != 0 && b[threadIdx.x] != step)) atomicAdd(wrong, 1); }"}},
-    "ops": [
-      {"kernel": "produce", "grid": [1], "block": [1], "args": ["step", "spin", "a"]},
-      {"kernel": "pass", "grid": [1], "block": [1], "args": ["a", "b"]},
-      {"kernel": "check", "grid": [1], "block": [1], "args": ["step", 1, "a", "b", "c", "wrong"]},
-      {"kernel": "pass", "grid": ["between"], "block": [1], "args": ["c", "b"]},
-      {"kernel": "check", "grid": [1], "block": [1], "args": ["step", "between", "c", "b", "a", "wrong"]}]
-  })j";
-  Session session = make(schedule);
-  const ParamHandle step = session.param("step"), between = session.param("between");
-  for (int i = 1; i <= 1000; ++i) {
-    ASSERT_TRUE(session.set(step, i).ok());
-    ASSERT_TRUE(session.set(between, i % 3 == 0 ? 0 : 1).ok());
-    launch(session);
-    if (i % 100 == 0) {
-      ASSERT_TRUE(session.synchronize().ok());
-    }
-  }
-  EXPECT_EQ(read<int>(session, "wrong")[0], 0);
-  EXPECT_EQ(read<int>(session, "c")[0], 1000);
-}
-
-TEST_P(SessionConformance, BlocksOfACooperativeOpMayWaitForEachOther) {
-  constexpr const char* schedule = R"j({
-    "rondo": 1, "name": "together",
-    "params": {"step": {"type": "i32", "step": 1}},
-    "buffers": {"arrived": {"type": "i32", "shape": [1], "role": "state", "fill": 0}, "seen": {"type": "i32", "shape": [16], "role": "state", "fill": 0}},
-    "kernels": {"meet": {"entry": "meet", "code": "__global__ void meet(int step, int* arrived, int* seen) { if (threadIdx.x == 0) { atomicAdd(arrived, 1); while (atomicAdd(arrived, 0) < step * 16) {} seen[blockIdx.x] = step; } }"}},
-    "ops": [{"kernel": "meet", "cooperative": true, "priority": -1, "grid": [16], "block": [64], "args": ["step", "arrived", "seen"]}]
-  })j";
-  if (!device_->properties().has_cooperative_launches) {
-    EXPECT_THAT([&] { make(schedule); },
-                ::testing::ThrowsMessage<Error>(HasSubstr("no cooperative launches")));
-    return;
-  }
-  for (const Mode mode : {Mode::graph, Mode::eager}) {
-    SessionOptions options;
-    options.mode = mode;
-    Session session = make(schedule, options);
-    for (int step = 1; step <= 20; ++step) {
-      ASSERT_TRUE(session.set(session.param("step"), step).ok());
-      launch(session);
-      EXPECT_EQ(read<int>(session, "seen"), std::vector<int>(16, step));
-    }
-  }
-  std::string larger = schedule;
-  larger.replace(larger.find("[16], \"block\""), 4, "[1000000]");
-  EXPECT_THAT([&] { make(larger); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("all its blocks on the device at once")));
-}
-
-TEST_P(SessionConformance, ClustersAreAsLargeAsTheOpSays) {
-  constexpr const char* schedule = R"j({
-    "rondo": 1, "name": "clusters",
-    "buffers": {"size": {"type": "i32", "shape": [8], "role": "state", "fill": 0}},
-    "kernels": {"ask": {"entry": "ask", "code": "__global__ void ask(int* size) { int n = 0;\n#if __CUDA_ARCH__ >= 900\nasm volatile(\"mov.u32 %0, %%cluster_nctaid.x;\" : \"=r\"(n));\n#endif\nif (threadIdx.x == 0) size[blockIdx.x] = n; }"}},
-    "ops": [{"kernel": "ask", "cluster": [4], "grid": [8], "block": [32], "args": ["size"]}]
-  })j";
-  if (device_->properties().max_cluster_blocks == 0) {
-    EXPECT_THAT([&] { make(schedule); },
-                ::testing::ThrowsMessage<Error>(HasSubstr("no thread block clusters")));
-    return;
-  }
-  for (const Mode mode : {Mode::graph, Mode::eager}) {
-    SessionOptions options;
-    options.mode = mode;
-    Session session = make(schedule, options);
-    launch(session);
-    EXPECT_EQ(read<int>(session, "size"), std::vector<int>(8, 4));
-  }
-  std::string uneven = schedule;
-  uneven.replace(uneven.find("[4]"), 3, "[3]");
-  EXPECT_THAT([&] { make(uneven); },
-              ::testing::ThrowsMessage<Error>(HasSubstr("no multiple of the cluster's 3")));
-}
-
 TEST_P(SessionConformance, ARebuiltSessionGoesOnWithWhatWasSetAndBound) {
   Session session = make(scale_schedule);
   const std::vector<float> x = random_floats(10000, 3);
@@ -690,6 +341,7 @@ TEST_P(SessionConformance, ARebuiltSessionGoesOnWithWhatWasSetAndBound) {
   }
 }
 
+// A diamond through temporaries that share memory, against the same with every buffer apart, and eager.
 TEST_P(SessionConformance, TheArenaGraphAndEagerReplayGiveTheSameBits) {
   const char* text = R"j({
     "rondo": 1, "name": "diamonds",
@@ -813,4 +465,4 @@ TEST_P(SessionConformance, AMissingKernelSignatureMatchIsRefusedBeforeAnythingRu
 }
 
 }  // namespace
-}  // namespace rondo
+}  // namespace rondo::conformance

@@ -51,8 +51,11 @@ class Error : public std::runtime_error {
   std::vector<Diagnostic> diagnostics_;
 };
 
+[[noreturn]] void throw_error(const Status& status, const char* doing);
 // Throws Error(status, doing) unless status.ok().
-void check(const Status& status, const char* doing);
+inline void check(const Status& status, const char* doing) {
+  if (!status.ok()) throw_error(status, doing);
+}
 
 // " Did you mean "x"?" for the known name nearest to `given`, or "" where none is near. Case-insensitive edit distance of at
 // most a third of the length.

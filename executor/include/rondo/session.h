@@ -128,7 +128,8 @@ class Session {
   ~Session();  // waits for the session's own stream
 
   const std::string& name() const noexcept;
-  std::span<const ParamInfo> params() const noexcept;    // index = ParamHandle::index
+  // Index = ParamHandle::index. The values are those of now; call again after `set`.
+  std::span<const ParamInfo> params() const noexcept;
   std::span<const BufferInfo> buffers() const noexcept;  // index = BufferHandle::index
   ParamHandle param(std::string_view name) const;        // throws bad_argument, the nearest name suggested
   BufferHandle buffer(std::string_view name) const;
@@ -138,8 +139,8 @@ class Session {
 
   // A step param's value for all launches from now on. Out of its range, a constant, or the wrong kind:
   // bad_argument, and nothing has changed. An integer given for a float param is converted.
-  Status set(ParamHandle param, std::int64_t value) noexcept;
-  Status set(ParamHandle param, double value) noexcept;
+  Status set(ParamHandle param, std::int64_t value) noexcept { return refused(put(param, value)); }
+  Status set(ParamHandle param, double value) noexcept { return refused(put(param, value)); }
   Status set(ParamHandle param, int value) noexcept { return set(param, static_cast<std::int64_t>(value)); }
   // Text, for tools: "17", "0.5", "true". Throws bad_argument.
   void set(std::string_view name, std::string_view text);
@@ -181,6 +182,12 @@ class Session {
  private:
   struct State;
   explicit Session(std::unique_ptr<State> state) noexcept;
+  // Why the value is refused; null: it is taken.
+  [[nodiscard]] const char* put(ParamHandle param, std::int64_t value) noexcept;
+  [[nodiscard]] const char* put(ParamHandle param, double value) noexcept;
+  static Status refused(const char* why) noexcept {
+    return why == nullptr ? Status{} : Status{ErrorCode::bad_argument, 0, "", why};
+  }
   std::unique_ptr<State> state_;
 };
 
