@@ -40,7 +40,7 @@ class PlanTest : public ::testing::Test {
   }
 
   Plan plan(const Parts& parts) {
-    return make_plan(Schedule::parse(text(parts), "t.json"), small_device(), options_);
+    return make_plan(Schedule::parse(text(parts), "t.json"), device_, options_);
   }
 
   // The complaint about a schedule of these parts; "" where it is accepted.
@@ -65,6 +65,7 @@ class PlanTest : public ::testing::Test {
   const std::filesystem::path file_ =
       std::filesystem::temp_directory_path() / fmt::format("rondo_plan_test_{}.gguf", ::getpid());
   SessionOptions options_;
+  DeviceProperties device_ = small_device();
 };
 
 TEST_F(PlanTest, ConstantsDependOnEachOtherInAnyOrder) {
@@ -171,6 +172,110 @@ TEST_F(PlanTest, LaunchShapesThatTheDeviceDoesNotTake) {
   EXPECT_THAT(with(R"j("grid": [1], "block": [32], "shared": "n * 1025")j"),
               HasSubstr("65600 bytes of shared memory; this device has 0 to 65536"));
   EXPECT_EQ(with(R"j("grid": ["pos"], "block": ["pos + 2000"])j"), "");
+}
+
+// An op of this launch, with a key more.
+std::string op_with(const std::string& key, const std::string& grid = "8") {
+  return fmt::format(R"j({{"kernel": "k", "grid": [{}], "block": [32], {}, "args": ["x"]}})j", grid, key);
+}
+
+TEST_F(PlanTest, CooperativeOpsThatCannotBe) {
+  const auto with = [&](const std::string& value, const std::string& grid = "8") {
+    return refusal({.ops = op_with("\"cooperative\": " + value, grid)});
+  };
+  EXPECT_THAT(with("true"),
+              AllOf(HasSubstr("t.json:5"), HasSubstr("this device has no cooperative launches"),
+                    HasSubstr("[/ops/0/cooperative]"), HasSubstr("device.has_cooperative_launches")));
+  EXPECT_EQ(with("\"device.has_cooperative_launches\""), "");
+  EXPECT_EQ(with("\"n < 64\""), "");
+  device_.has_cooperative_launches = true;
+  EXPECT_EQ(with("true"), "");
+  EXPECT_THAT(with("true", "\"pos + 1\""),
+              AllOf(HasSubstr("grid, block and shared memory of a cooperative op are constants"),
+                    HasSubstr("[/ops/0/cooperative]")));
+  EXPECT_EQ(with("false", "\"pos + 1\""), "");
+}
+
+TEST_F(PlanTest, ClustersThatCannotBe) {
+  const auto with = [&](const std::string& sizes, const std::string& grid = "8") {
+    return refusal({.ops = op_with("\"cluster\": " + sizes, grid)});
+  };
+  EXPECT_THAT(with("[2]"), AllOf(HasSubstr("t.json:5"), HasSubstr("this device has no thread block clusters"),
+                                 HasSubstr("[/ops/0/cluster/0]"), HasSubstr("device.max_cluster_blocks")));
+  device_.max_cluster_blocks = 8;
+  EXPECT_THAT(with("[16]"), AllOf(HasSubstr("1 to 8 blocks in all on this device; this size is 16"),
+                                  HasSubstr("[/ops/0/cluster/0]")));
+  EXPECT_THAT(with("[4, 4]", "8, 8"), AllOf(HasSubstr("1 to 8 blocks"), HasSubstr("[/ops/0/cluster/1]")));
+  EXPECT_THAT(with("[\"n - 64\"]"), HasSubstr("this size is 0"));
+  EXPECT_THAT(with("[1, -1]"), AllOf(HasSubstr("this size is -1"), HasSubstr("[/ops/0/cluster/1]")));
+  EXPECT_THAT(with("[3]"),
+              AllOf(HasSubstr("the grid's 8 blocks along axis 0 are no multiple of the cluster's 3"),
+                    HasSubstr("[/ops/0/cluster/0]")));
+  EXPECT_THAT(with("[1, 2]", "8, 3"), HasSubstr("the grid's 3 blocks along axis 1"));
+  EXPECT_EQ(with("[2, 4]", "8, 4"), "");
+  EXPECT_EQ(with("[4]", "\"pos\""), "");  // told when a value is set
+}
+
+TEST_F(PlanTest, PrioritiesThatCannotBe) {
+  const auto with = [&](const std::string& value) {
+    return refusal({.ops = op_with("\"priority\": " + value)});
+  };
+  EXPECT_THAT(with("2147483648"),
+              AllOf(HasSubstr("t.json:5"), HasSubstr("a priority has 32 bits, and this is 2147483648"),
+                    HasSubstr("[/ops/0/priority]")));
+  EXPECT_THAT(with("\"0 - n * 100000000\""), HasSubstr("this is -6400000000"));
+  EXPECT_EQ(with("-2147483648"), "");
+  EXPECT_EQ(plan({.ops = op_with("\"priority\": \"n - 67\"")}).nodes[0].attributes.priority, -3);
+}
+
+TEST_F(PlanTest, KernelsOfAFamilyThatWaitForThemselves) {
+  const Plan made = plan(
+      {.kernels =
+           R"j("k.{i}": {"for": {"i": 2}, "code": "extern \"C\" __global__ void k(float* x) {}", "entry": "k", "pdl": "i == 1"})j",
+       .ops =
+           R"j({"kernel": "k.0", "grid": [1], "block": [1], "args": ["x"]}, {"kernel": "k.1", "grid": [1], "block": [1], "args": ["x"]})j"});
+  EXPECT_FALSE(made.kernels[made.nodes[0].kernel].pdl);
+  EXPECT_TRUE(made.kernels[made.nodes[1].kernel].pdl);
+  EXPECT_THAT(
+      refusal(
+          {.kernels =
+               R"j("k": {"code": "extern \"C\" __global__ void k(float* x) {}", "entry": "k", "pdl": "1 / (n - 64)"})j"}),
+      AllOf(HasSubstr("[/kernels/k/pdl]"), HasSubstr("zero")));
+}
+
+// Ops of a kernel that waits itself (p) and one that does not (k); with what makes them wait fully all the
+// same.
+TEST_F(PlanTest, EdgesAreProgrammaticBetweenKernelsThatWaitAndCannotBeSkipped) {
+  device_.has_cooperative_launches = true;
+  const auto op = [](const char* kernel, const std::string& grid, const char* more = "") {
+    return fmt::format(R"j({{"kernel": "{}", "grid": [{}], "block": [1], "args": ["x"]{}}})j", kernel, grid,
+                       more);
+  };
+  const std::vector<std::string> ops = {op("p", "1"),
+                                        op("p", "\"pos + 1\""),        // never empty
+                                        op("p", "\"pos\""),            // empty for 0
+                                        op("p", "\"pos * pos + 1\""),  // for all that is known
+                                        op("p", "1", R"(, "cooperative": true)"),
+                                        op("k", "1"),
+                                        R"({"fill": "x", "value": 0})"};
+  Plan made = plan({.kernels = R"j("k": {"code": "extern \"C\" __global__ void k(float* x) {}", "entry": "k"},
+                     "p": {"code": "extern \"C\" __global__ void p(float* x) {}", "entry": "p", "pdl": true})j",
+                    .ops = fmt::format("{}", fmt::join(ops, ", "))});
+  ASSERT_EQ(made.nodes.size(), ops.size());
+  const std::vector<bool> overlaps = {true, true, false, false, false, false, true};
+  for (std::uint32_t later = 0; later < ops.size(); ++later) {
+    for (std::uint32_t earlier = 0; earlier < later; ++earlier) {
+      const EdgeKind expected =
+          overlaps[earlier] && overlaps[later] ? EdgeKind::programmatic : EdgeKind::full;
+      EXPECT_EQ(made.edge_kind(earlier, later), expected) << ops[earlier] << "\n" << ops[later];
+      made.nodes[later].dependencies.push_back({earlier});
+    }
+  }
+  made.set_edge_kinds();
+  for (std::uint32_t later = 0; later < ops.size(); ++later) {
+    for (const Dependency& dependency : made.nodes[later].dependencies)
+      EXPECT_EQ(dependency.kind, made.edge_kind(dependency.node, later));
+  }
 }
 
 TEST_F(PlanTest, CopiesThatOverlap) {

@@ -64,6 +64,11 @@ std::string kernel_op(const std::string& args) {
   return fmt::format(R"({{"kernel": "k", "grid": [1], "block": [1], "args": [{}]}})", args);
 }
 
+// A launch with a key more.
+std::string launch_with(const std::string& key) {
+  return fmt::format(R"({{"kernel": "k", "grid": [1], "block": [1], {}, "args": []}})", key);
+}
+
 struct Case {
   Where where;
   std::string fragment;
@@ -447,6 +452,13 @@ TEST(Schedule, RefusesBadKernels) {
        "expected an integer"},
       {Where::kernel, R"("l": {"source": "a", "entry": "l", "defines": []})", "/kernels/l/defines",
        "an object of macros"},
+      {Where::kernel, R"("l": {"source": "a", "entry": "l", "pdl": "pos"})", "/kernels/l/pdl", "step param"},
+      {Where::kernel, R"("l": {"source": "a", "entry": "l", "pdl": [true]})", "/kernels/l/pdl",
+       "got an array"},
+      {Where::kernel, R"("l": {"source": "a", "entry": "l", "pdl": 0.5})", "/kernels/l/pdl",
+       "expected an integer"},
+      {Where::kernel, R"("l": {"source": "a", "entry": "l", "pld": true})", "/kernels/l/pld",
+       "Did you mean \"pdl\"?"},
       {Where::kernel, R"("l": {"source": "a", "entry": "l", "sorce": 1})", "/kernels/l/sorce",
        "Did you mean \"source\"?"},
   });
@@ -483,6 +495,16 @@ TEST(Schedule, RefusesBadOps) {
        "expressions are over integers"},
       {Where::op, R"({"kernel": "k", "grid": [1], "block": [1], "shared": "4 *", "args": []})",
        "/ops/1/shared", "got the end"},
+      {Where::op, launch_with(R"("cooperative": "pos > 1")"), "/ops/1/cooperative", "step param"},
+      {Where::op, launch_with(R"("cooperative": {})"), "/ops/1/cooperative", "got an object"},
+      {Where::op, launch_with(R"("cooperatve": true)"), "/ops/1/cooperatve", "Did you mean \"cooperative\"?"},
+      {Where::op, launch_with(R"("cluster": 2)"), "/ops/1/cluster", "got the number 2"},
+      {Where::op, launch_with(R"("cluster": [])"), "/ops/1/cluster", "1 to 3 sizes (x, y, z), got 0"},
+      {Where::op, launch_with(R"("cluster": [1, "pos"])"), "/ops/1/cluster/1", "step param"},
+      {Where::op, launch_with(R"("priority": "pos")"), "/ops/1/priority", "step param"},
+      {Where::op, launch_with(R"("priority": "high")"), "/ops/1/priority", "unknown name \"high\""},
+      {Where::op, launch_with(R"("priority": true)"), "/ops/1/priority", "got true"},
+      {Where::op, launch_with(R"("priorty": 1)"), "/ops/1/priorty", "Did you mean \"priority\"?"},
       {Where::op, R"({"kernel": "k", "grid": [1], "block": [1]})", "/ops/1", "needs the key \"args\""},
       {Where::op, R"({"repeat": "n", "count": 2, "ops": []})", "/ops/1/repeat", "has the name of a param"},
       {Where::op, R"({"repeat": "x", "count": 2, "ops": []})", "/ops/1/repeat", "has the name of a buffer"},
