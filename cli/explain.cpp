@@ -8,6 +8,7 @@
 #include "buffers.h"
 #include "commands.h"
 #include "report.h"
+#include "rondo/dot_text.h"
 #include "rondo/explain.h"
 
 namespace rondo::cli {
@@ -263,24 +264,15 @@ std::string to_text(const Explanation& explanation) {
                      arena_text(explanation));
 }
 
-// A text within quotes of Graphviz's language.
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return result + '"';
-}
-
 std::string to_dot(const Explanation& explanation) {
-  std::string text = fmt::format("digraph {} {{\n  node [shape=box];\n", quoted(explanation.schedule));
+  std::string text = fmt::format("digraph {} {{\n  node [shape=box];\n", dot_quoted(explanation.schedule));
   for (std::size_t i = 0; i < explanation.nodes.size(); ++i) {
     const ExplainedNode& node = explanation.nodes[i];
     const std::string& kernel = explanation.kernels[node.kernel].name;
     const std::string label = node.label.ends_with(kernel) ? node.label : node.label + " " + kernel;
-    text += fmt::format("  n{} [label={}];\n", i,
-                        quoted(fmt::format("{} {} {} x {}", i, label, size(node.grid), size(node.block))));
+    text +=
+        fmt::format("  n{} [label={}];\n", i,
+                    dot_quoted(fmt::format("{} {} {} x {}", i, label, size(node.grid), size(node.block))));
     for (const ExplainedNode::Edge& edge : node.waits_for)
       text +=
           fmt::format("  n{} -> n{}{};\n", edge.earlier, i, edge.is_programmatic ? " [style=dashed]" : "");

@@ -11,6 +11,7 @@
 #include "json_reader.h"
 #include "printable.h"
 #include "rondo/device.h"
+#include "rondo/dot_text.h"
 
 namespace rondo {
 namespace {
@@ -160,20 +161,6 @@ std::string cut(const std::string& text, std::size_t most) {
   return text.size() <= most ? text : text.substr(0, most) + fmt::format("… ({} bytes)", text.size() / 2);
 }
 
-// Inside a DOT string; lines end with \l, which puts them at the left.
-std::string dot_text(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    if (c == '"' || c == '\\') escaped += '\\';
-    if (c == '\n') {
-      escaped += "\\l";
-    } else if (static_cast<unsigned char>(c) >= 0x20) {
-      escaped += c;
-    }
-  }
-  return escaped;
-}
-
 std::string describe_shape(const CapturedPicture::Node& node) {
   if (!node.shape) return "";
   const auto& [grid, block, shared] = *node.shape;
@@ -295,7 +282,7 @@ std::string CapturedPicture::to_dot() const {
       label += fmt::format("argument {} byte {}: {}\n", placed->site.argument, placed->site.offset,
                            describe(*this, *placed));
     }
-    text += fmt::format("  n{} [label=\"{}\"{}];\n", i, dot_text(label),
+    text += fmt::format("  n{} [label={}{}];\n", i, dot_quoted(label),
                         node.info.problem.empty() ? "" : ", style=dashed");
   }
   for (const auto& [from, to] : edges) text += fmt::format("  n{} -> n{};\n", from, to);
