@@ -81,10 +81,11 @@ bool is_tie(const float* logits, std::size_t count) {
 // A decode session with its handles.
 class Decoder {
  public:
-  Decoder(const std::shared_ptr<Device>& device, const fs::path& model, std::string by_slot, Mode mode, std::size_t context = 128)
+  Decoder(const std::shared_ptr<Device>& device, const fs::path& model, std::string by_slot, Mode mode, std::size_t context = 128,
+          std::vector<std::pair<std::string, std::string>> constants = {})
       : session(Session::load(fs::path(RONDO_SOURCE_DIR) / "configs/llama/decode.json", device,
                               {.mode = mode,
-                               .constants = {{"kv_by_slot", std::move(by_slot)}, {"context", std::to_string(context)}},
+                               .constants = with(std::move(constants), {{"kv_by_slot", std::move(by_slot)}, {"context", std::to_string(context)}}),
                                .weights = WeightFile::open(model),
                                .separate_buffers = false,
                                .cache_directory = fs::path(RONDO_BINARY_DIR) / "test_cache",
@@ -113,9 +114,17 @@ class Decoder {
     return token;
   }
 
+  bool is_persistent() const { return session.params()[session.param("persistent").index].integer != 0; }
+
   Session session;
 
  private:
+  using Constants = std::vector<std::pair<std::string, std::string>>;
+  static Constants with(Constants constants, const Constants& more) {
+    constants.insert(constants.end(), more.begin(), more.end());
+    return constants;
+  }
+
   ParamHandle pos_;
   BufferHandle token_, logits_;
   std::size_t vocab_;
@@ -135,6 +144,19 @@ class LlamaDecode : public ::testing::TestWithParam<const char*> {
     }
     std::sort(folders.begin(), folders.end());
     return folders;
+  }
+
+  static void expect_same_bits(std::span<Decoder> decoders, std::span<const std::int32_t> tokens) {
+    for (std::size_t i = 0; i < 24; ++i) {
+      std::vector<float> first;
+      for (Decoder& decoder : decoders) {
+        decoder.feed(tokens[i]);
+        const std::vector<float> logits = decoder.step(i);
+        if (first.empty()) first = logits;
+        ASSERT_EQ(std::memcmp(first.data(), logits.data(), first.size() * sizeof(float)), 0)
+            << "step " << i << ", form " << &decoder - decoders.data();
+      }
+    }
   }
 
   std::shared_ptr<Device> device_;
@@ -168,7 +190,13 @@ TEST_P(LlamaDecode, LogitsFollowTheReferenceFedItsOwnTokens) {
     EXPECT_EQ(counters.instantiations, 1u + counters.renewals);
     EXPECT_EQ(counters.failed_renewals, 0u);
     EXPECT_EQ(counters.captures, 0u);
-    std::printf("%s, %s: worst relative error of the logits %.2e\n", GetParam(), folder.filename().c_str(), worst);
+    // Where the persistent kernel can be had, it is what was tested.
+    const DeviceProperties& properties = device_->properties();
+    if (folder.filename().string().starts_with("wide") && properties.compute_capability >= 90 && properties.warp_size == 32 && properties.processors <= 160) {
+      EXPECT_TRUE(decoder.is_persistent());
+    }
+    std::printf("%s, %s%s: worst relative error of the logits %.2e\n", GetParam(), folder.filename().c_str(),
+                decoder.is_persistent() ? ", persistent" : "", worst);
   }
 }
 
@@ -194,29 +222,39 @@ TEST_P(LlamaDecode, GreedyTokensAreTheReferencesUpToATie) {
   }
 }
 
-// Pointer and slot form, graph and eager replay: the same bits.
+// The same kernels, pointer and slot form, graph and eager replay: the same bits.
 TEST_P(LlamaDecode, AllFormsGiveTheSameBits) {
   for (const fs::path& folder : models()) {
     SCOPED_TRACE(folder.filename().string());
     const fs::path model = model_of(folder);
-    Decoder decoders[] = {{device_, model, "0", Mode::graph},
-                          {device_, model, "1", Mode::graph},
-                          {device_, model, "0", Mode::eager},
-                          {device_, model, "1", Mode::eager}};
-    const std::vector<std::int32_t> tokens = load_prompts(folder).front().tokens;
-    for (std::size_t i = 0; i < 24; ++i) {
-      std::vector<float> first;
-      for (Decoder& decoder : decoders) {
-        decoder.feed(tokens[i]);
-        const std::vector<float> logits = decoder.step(i);
-        if (first.empty()) first = logits;
-        ASSERT_EQ(std::memcmp(first.data(), logits.data(), first.size() * sizeof(float)), 0)
-            << "step " << i << ", form " << &decoder - decoders;
-      }
-    }
+    const std::vector<std::pair<std::string, std::string>> kernels = {{"persistent", "0"}};
+    Decoder decoders[] = {{device_, model, "0", Mode::graph, 128, kernels},
+                          {device_, model, "1", Mode::graph, 128, kernels},
+                          {device_, model, "0", Mode::eager, 128, kernels},
+                          {device_, model, "1", Mode::eager, 128, kernels}};
+    expect_same_bits(decoders, load_prompts(folder).front().tokens);
     // By slot one node changes with the step, whatever the number of layers.
     EXPECT_EQ(decoders[1].session.counters().node_updates, 23u);
   }
+}
+
+// The persistent kernel: blocks finish in any order, and what they give does not depend on it.
+TEST_P(LlamaDecode, ThePersistentKernelGivesTheSameBitsAgain) {
+  bool found = false;
+  for (const fs::path& folder : models()) {
+    SCOPED_TRACE(folder.filename().string());
+    const fs::path model = model_of(folder);
+    Decoder decoders[] = {{device_, model, "0", Mode::graph}, {device_, model, "0", Mode::eager}, {device_, model, "0", Mode::graph}};
+    if (!decoders[0].is_persistent()) continue;
+    found = true;
+    // Its words are tagged by how many steps there were, which must not show either.
+    for (int i = 0; i < 5; ++i) {
+      decoders[2].feed(1);
+      decoders[2].step(static_cast<std::size_t>(i));
+    }
+    expect_same_bits(decoders, load_prompts(folder).front().tokens);
+  }
+  if (!found) GTEST_SKIP() << "the persistent kernel is not for this device";
 }
 
 }  // namespace

@@ -23,6 +23,7 @@ except ImportError as error:
 REFERENCE = pathlib.Path(__file__).resolve().parent.parent / "reference"
 
 # Grouped-query ratios 1, 2, 3 and 4, head dimensions 64 and 128, tied and separate output, every weight type.
+WIDE = ["--feed-forward", "1280", "--unused-tokens", "10"]
 TINY_MODELS = {
     "tiny_f32_64": ["--type", "F32", "--head-dim", "64", "--heads", "4", "--kv-heads", "4"],
     "tiny_f16_128_separate": ["--type", "F16", "--head-dim", "128", "--heads", "4", "--kv-heads", "2", "--separate-output"],
@@ -38,10 +39,17 @@ TINY_MODELS = {
                              "--separate-output"],
     "tiny_f16_64_long": ["--type", "F16", "--head-dim", "64", "--heads", "2", "--kv-heads", "1", "--layers", "1", "--feed-forward", "128",
                          "--context", "8192", "--rope-scaling", "llama3", "--rope-original-context", "1024", "--prompt-lengths", "8180"],
+    # Wide enough for the persistent kernel.
+    "wide_f16_64": ["--type", "F16", "--head-dim", "64", "--heads", "8", "--kv-heads", "2", *WIDE],
+    "wide_bf16_128_llama3": ["--type", "BF16", "--head-dim", "128", "--heads", "6", "--kv-heads", "2", "--rope-scaling", "llama3", "--separate-output", *WIDE],
+    "wide_q8_0_64": ["--type", "Q8_0", "--head-dim", "64", "--heads", "8", "--kv-heads", "1", "--rope-scaling", "linear", *WIDE],
+    "wide_q4_0_128": ["--type", "Q4_0", "--head-dim", "128", "--heads", "4", "--kv-heads", "4", *WIDE],
+    "wide_f16_128_long": ["--type", "F16", "--head-dim", "128", "--heads", "2", "--kv-heads", "1", "--layers", "1", "--context", "8192",
+                          "--prompt-lengths", "8180", *WIDE],
 }
 # The same weights as safetensors, one file or shards: the same logits.
-HUGGING_FACE = {"tiny_f32_64": 1, "tiny_f16_64_linear": 1, "tiny_bf16_128_llama3": 3}
-STEPS = {"tiny": "48", "tiny_f16_64_long": "8192", "model": "128"}
+HUGGING_FACE = {"tiny_f32_64": 1, "tiny_f16_64_linear": 1, "tiny_bf16_128_llama3": 3, "wide_bf16_128_llama3": 1}
+STEPS = {"tiny": "48", "tiny_f16_64_long": "8192", "wide_f16_128_long": "8192", "model": "128"}
 
 
 def run(*arguments):

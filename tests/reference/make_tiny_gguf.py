@@ -27,6 +27,7 @@ def arguments():
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--feed-forward", type=int, default=384)
     parser.add_argument("--context", type=int, default=256)
+    parser.add_argument("--unused-tokens", type=int, default=0, help="in the vocabulary, to bring its size to a round number")
     parser.add_argument("--rope-base", type=float, default=10000.0)
     parser.add_argument("--rope-scaling", choices=["linear", "llama3"], help="linear by 2, or Llama 3's by 8 as a tensor of factors")
     parser.add_argument("--rope-original-context", type=int, default=64, help="of llama3")
@@ -45,11 +46,11 @@ def byte_alphabet():
     return [characters[byte] for byte in range(256)]
 
 
-def add_vocabulary(writer):
+def add_vocabulary(writer, unused):
     """Returns the number of tokens."""
     merges = ["t h", "th e", "Ġ the", "Ġ a"]
     merged = [merge.replace(" ", "") for merge in merges]
-    special = ["<|im_start|>", "<|im_end|>"]
+    special = [f"<|unused_{i}|>" for i in range(unused)] + ["<|im_start|>", "<|im_end|>"]
     tokens = byte_alphabet() + merged + special
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("smollm")
@@ -170,7 +171,7 @@ def main():
     if options.rope_scaling == "linear":
         writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
         writer.add_rope_scaling_factor(2.0)
-    vocabulary = add_vocabulary(writer)
+    vocabulary = add_vocabulary(writer, options.unused_tokens)
     writer.add_vocab_size(vocabulary)
 
     def matrix(name, rows, columns, type_=kind):
