@@ -148,57 +148,54 @@ void CapturedGraph::set_argument(std::size_t node, std::size_t argument, std::si
   state_->make_change(change);
 }
 
-// Nodes lie apart in memory, and a driver call leaves little of them in the caches. The bytes of the
-// arguments are found through what was fetched one update before.
-void CapturedGraph::State::fetch(std::span<const std::uint32_t> next) const noexcept {
-  constexpr std::size_t cache_line = 64;
-  if (next.size() > 1) {
-    if (const auto* kernel = std::get_if<KernelNodeParams>(&nodes[next[1]].parameters)) {
-      const auto* const begin = reinterpret_cast<const std::byte*>(kernel->kernel_.get());
-      __builtin_prefetch(begin);
-      __builtin_prefetch(begin + cache_line);
-    }
+Status CapturedGraph::State::update(ExecHandle handle, const Updates& due) noexcept {
+  const Update* const end = due.data() + due.size();
+  for (const Update* next = due.data(); next != end; ++next) {
+    // Kernels lie apart in memory, and a driver call leaves little of them in the caches. The bytes of the
+    // arguments are found through what was fetched one update before.
+    if (end - next > 1 && next[1].kernel != nullptr) __builtin_prefetch(next[1].kernel->arguments.data());
+    if (end - next > 2) __builtin_prefetch(next[2].kernel);
+    const Status status = next->kernel != nullptr ? graphs->update(handle, next->node, *next->kernel)
+                                                  : update_no_kernel(handle, *next);
+    if (status.ok()) continue;
+    failed = true;
+    failed_node = next->index;
+    return status;
   }
-  if (next.empty()) return;
-  if (const auto* kernel = std::get_if<KernelNodeParams>(&nodes[next[0]].parameters))
-    __builtin_prefetch(kernel->kernel_->arguments.data());
+  return {};
 }
 
-Status CapturedGraph::State::update(ExecHandle handle, std::uint32_t index) noexcept {
-  const Node& node = nodes[index];
-  if (const auto* kernel = std::get_if<KernelNodeParams>(&node.parameters)) {
-    return graphs->update(handle, node.handle, *kernel->kernel_);
-  }
-  if (const auto* copy = std::get_if<std::unique_ptr<ForeignMemcpy>>(&node.parameters)) {
-    return graphs->update(handle, node.handle, **copy);
-  }
-  return graphs->update(handle, node.handle, *std::get<std::unique_ptr<ForeignMemset>>(node.parameters));
+Status CapturedGraph::State::update_no_kernel(ExecHandle handle, const Update& due) noexcept {
+  const auto& parameters = nodes[due.index].parameters;
+  if (const auto* copy = std::get_if<std::unique_ptr<ForeignMemcpy>>(&parameters))
+    return graphs->update(handle, due.node, **copy);
+  return graphs->update(handle, due.node, *std::get<std::unique_ptr<ForeignMemset>>(parameters));
+}
+
+[[gnu::noinline]] Status CapturedGraph::State::update_in_scope(ExecHandle handle,
+                                                               const Updates& due) noexcept {
+  const DriverScope scope(device->driver());
+  return scope.status().ok() ? update(handle, due) : scope.status();
+}
+
+[[gnu::cold]] [[gnu::noinline]] Status CapturedGraph::State::refusal(ExecHandle handle) const noexcept {
+  if (handle == nullptr) return {ErrorCode::bad_argument, 0, "", "the exec is null"};
+  return {ErrorCode::run_time, 0, "",
+          "an earlier apply failed part of the way: instantiate the graph again, and reset()"};
 }
 
 Status CapturedGraph::apply(void* exec) noexcept {
   State& state = *state_;
   const auto handle = static_cast<ExecHandle>(exec);
-  if (handle == nullptr) return {ErrorCode::bad_argument, 0, "", "the exec is null"};
-  if (state.failed) {
-    return {ErrorCode::run_time, 0, "",
-            "an earlier apply failed part of the way: instantiate the graph again, and reset()"};
-  }
-  const std::vector<std::uint32_t>& due = handle == state.exec ? state.pending : state.changed;
-  if (!due.empty()) {
-    const DriverScope scope(state.device->driver());
-    if (!scope.status().ok()) return scope.status();
-    for (std::size_t i = 0; i < due.size(); ++i) {
-      const std::uint32_t index = due[i];
-      state.fetch(std::span(due).subspan(i + 1));
-      const Status status = state.update(handle, index);
-      if (status.ok()) continue;
-      state.failed = true;
-      state.failed_node = index;
-      return status;
-    }
-  }
-  for (const std::uint32_t index : state.pending) state.nodes[index].is_pending = false;
+  if (handle == nullptr || state.failed) return state.refusal(handle);
+  const bool is_of_last_apply = handle == state.exec;
+  const State::Updates& due = is_of_last_apply ? state.pending : state.changed;
+  const bool needs_scope = is_of_last_apply ? state.pending_needs_scope : state.changed_needs_scope;
+  const Status status = needs_scope ? state.update_in_scope(handle, due) : state.update(handle, due);
+  if (!status.ok()) return status;
   state.pending.clear();
+  state.pending_needs_scope = false;
+  ++state.round;
   state.exec = handle;
   return {};
 }

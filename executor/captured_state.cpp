@@ -95,19 +95,23 @@ void CapturedGraph::State::read_node(Node& node, CapturedNode& info, ForeignNode
   };
   if (kind == ForeignNodeKind::kernel) {
     info.kind = CapturedNodeKind::kernel;
-    auto kernel = std::make_unique<ForeignKernel>(graphs->read_kernel(node.handle, code_objects));
+    auto kernel = std::make_unique<ForeignKernel>(graphs->read_kernel(node.update.node, code_objects));
     note(kernel->fixed);
+    node.update.kernel = kernel.get();
+    node.update.needs_scope = kernel->needs_scope;
     info.name = kernel->name;
     node.parameters = KernelNodeParams(std::move(kernel));
   } else if (kind == ForeignNodeKind::memcpy) {
     info.kind = CapturedNodeKind::memcpy;
-    auto copy = std::make_unique<ForeignMemcpy>(graphs->read_memcpy(node.handle));
+    auto copy = std::make_unique<ForeignMemcpy>(graphs->read_memcpy(node.update.node));
     note(copy->fixed);
+    node.update.needs_scope = copy->needs_scope;
     node.parameters = std::move(copy);
   } else if (kind == ForeignNodeKind::memset) {
     info.kind = CapturedNodeKind::memset;
-    auto set = std::make_unique<ForeignMemset>(graphs->read_memset(node.handle));
+    auto set = std::make_unique<ForeignMemset>(graphs->read_memset(node.update.node));
     note(set->fixed);
+    node.update.needs_scope = set->needs_scope;
     node.parameters = std::move(set);
   } else {
     info.problem = "it has no arguments that could be changed";
@@ -127,7 +131,8 @@ void CapturedGraph::State::add_graph(GraphHandle graph, const std::string& prefi
     indices.emplace(handles[i], index);
     const ForeignNodeKind kind = graphs->kind(handles[i]);
     Node node;
-    node.handle = handles[i];
+    node.update.node = handles[i];
+    node.update.index = index;
     CapturedNode info;
     info.path = prefix + std::to_string(i);
     info.kind_name = kind_name(kind);
@@ -210,8 +215,14 @@ void CapturedGraph::State::make_change(const Change& change) noexcept {
   if (std::equal(bytes.begin(), bytes.end(), change.bytes.begin())) return;
   std::copy(change.bytes.begin(), change.bytes.end(), bytes.begin());
   Node& node = nodes[change.node];
-  if (!std::exchange(node.has_changed, true)) changed.push_back(change.node);
-  if (!std::exchange(node.is_pending, true)) pending.push_back(change.node);
+  if (!std::exchange(node.has_changed, true)) {
+    changed.push_back(node.update);
+    changed_needs_scope = changed_needs_scope || node.update.needs_scope;
+  }
+  if (std::exchange(node.pending_since, round) != round) {
+    pending.push_back(node.update);
+    pending_needs_scope = pending_needs_scope || node.update.needs_scope;
+  }
 }
 
 }  // namespace rondo

@@ -38,24 +38,35 @@ class KnownAllocations {
 
 // What every apply reads comes first, in one cache line.
 struct alignas(64) CapturedGraph::State {
+  // One node's, with what it takes, so that apply need not look at the node.
+  struct Update {
+    NodeHandle node = nullptr;
+    const ForeignKernel* kernel = nullptr;  // null: a memcpy or memset node
+    std::uint32_t index = 0;
+    bool needs_scope = true;
+  };
+  // Each node once; with room for all of them, so that adding one never allocates.
+  using Updates = std::vector<Update>;
   struct Node {
-    NodeHandle handle = nullptr;
+    Update update;
     std::variant<std::monostate, KernelNodeParams, std::unique_ptr<ForeignMemcpy>,
                  std::unique_ptr<ForeignMemset>>
         parameters;
-    bool has_changed = false;  // since adopt: it is in `changed`
-    bool is_pending = false;   // since the last apply: it is in `pending`
+    bool has_changed = false;         // since adopt: it is in `changed`
+    std::uint64_t pending_since = 0;  // `round` of when it was put into `pending`
   };
 
   ForeignGraphs* graphs = nullptr;
   ExecHandle exec = nullptr;  // of the last apply
+  std::uint64_t round = 1;    // one more with each apply, which empties `pending`
+  Updates pending;            // since the last apply
   bool failed = false;
+  bool pending_needs_scope = false;  // one of `pending` does
+  bool changed_needs_scope = false;
   bool has_opaque_descriptors = true;  // whether kernels of this device may take a CUtensorMap
-  // Indices of nodes; room for all of them, so that marking one never allocates.
-  std::vector<std::uint32_t> pending;
-  std::vector<Node> nodes;
-  std::vector<std::uint32_t> changed;  // as `pending`
 
+  Updates changed;  // since adopt
+  std::vector<Node> nodes;
   std::shared_ptr<Device> device;
   std::vector<CapturedNode> infos;                             // as `nodes`
   std::vector<std::pair<std::uint32_t, std::uint32_t>> edges;  // sorted
@@ -106,10 +117,12 @@ struct alignas(64) CapturedGraph::State {
   void check_change(const Change& change);
   void make_change(const Change& change) noexcept;
 
-  // Into the caches: the nodes that are updated next.
-  void fetch(std::span<const std::uint32_t> next) const noexcept;
-  Status update(ExecHandle handle, std::uint32_t node) noexcept;
-  std::string describe(std::size_t node) const;  // "node 4/0 (kernel "scale(float*)")"
+  // Of the exec's nodes, in this order. One that fails leaves the state `failed`.
+  Status update(ExecHandle handle, const Updates& due) noexcept;
+  Status update_in_scope(ExecHandle handle, const Updates& due) noexcept;
+  Status update_no_kernel(ExecHandle handle, const Update& due) noexcept;
+  Status refusal(ExecHandle handle) const noexcept;  // why nothing is applied to it
+  std::string describe(std::size_t node) const;      // "node 4/0 (kernel "scale(float*)")"
 };
 
 }  // namespace rondo

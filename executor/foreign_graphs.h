@@ -39,18 +39,21 @@ enum class ForeignNodeKind : std::uint8_t {
 
 const char* kind_name(ForeignNodeKind kind) noexcept;
 
-// `fixed`, in all three: why the driver takes no update of this node, in words that follow its name; null
-// where it does. A string that lives forever.
+// In all three, `fixed`: why the driver takes no update of this node, in words that follow its name; null
+// where it does. A string that lives forever. `needs_scope`: an update is to be made in a DriverScope.
 struct alignas(64) ForeignKernel {
-  // What an update reads comes first, in two cache lines.
+  // What most updates read comes first, in one cache line, and begins as CUDA's own struct does.
   // The driver's own handle, kept alive by its module: CUfunction, CUkernel or hipFunction_t.
   void* function = nullptr;
-  void* context = nullptr;  // the node's CUcontext, never null for a CUkernel; null on hip
   LaunchShape shape;
+  bool is_plain = false;  // cuda: a CUfunction that takes its arguments packed, and is not `fixed`
+  bool needs_scope = true;
   bool is_library_kernel = false;  // a CUkernel
   bool is_cooperative = false;
-  const char* fixed = nullptr;
   std::vector<std::byte> arguments;  // packed, as `layout` says
+
+  const char* fixed = nullptr;
+  void* context = nullptr;  // the node's CUcontext, never null for a CUkernel; null on hip
   std::vector<ParameterLayout> layout;
   std::string name;       // mangled
   Dim3 cluster{0, 0, 0};  // 0: none
@@ -69,6 +72,7 @@ struct ForeignMemcpy {
   End from, to;
   std::size_t width_bytes = 0, height = 1, depth = 1;
   const char* fixed = nullptr;
+  bool needs_scope = true;
   // The vendor's own struct of all parameters; the addresses above take the place of those in it when the
   // node is updated.
   alignas(std::max_align_t) std::array<std::byte, 256> native{};
@@ -81,6 +85,7 @@ struct ForeignMemset {
   std::uint32_t value = 0, element_bytes = 1;
   void* context = nullptr;
   const char* fixed = nullptr;
+  bool needs_scope = true;
 };
 
 // Of one device. Calls that read throw Error with the driver's own code; those that update return a Status,
@@ -101,9 +106,8 @@ class ForeignGraphs {
   virtual ForeignMemcpy read_memcpy(NodeHandle node) = 0;
   virtual ForeignMemset read_memset(NodeHandle node) = 0;
 
-  // These in a DriverScope: hip takes the current device, and a thread without a current context, whose updates read in cuda.h
-  // as if they named theirs themselves, has been seen to end in a segmentation fault (CUDA 13.0). `node` belongs to the graph that `exec` was made of, which is still there (both vendors). A node that is
-  // `fixed` is refused with bad_argument.
+  // These in a DriverScope where what is given needs_scope. `node` belongs to the graph that `exec` was made
+  // of, which is still there (both vendors). A node that is `fixed` is refused with bad_argument.
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) noexcept = 0;
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignMemcpy& copy) noexcept = 0;
   virtual Status update(ExecHandle exec, NodeHandle node, const ForeignMemset& set) noexcept = 0;

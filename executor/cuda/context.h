@@ -35,10 +35,11 @@ inline Status to_status(const Api& api, Result result, const char* call, const c
   return result == Result::success ? Status{} : failure(api, result, call, earlier);
 }
 
+// The Status of what a function gave.
+#define RONDO_CUDA_STATUS(api, function, result) \
+  ::rondo::cuda::to_status((api), (result), #function, "an earlier kernel, as " #function " reports,")
 // RONDO_CUDA(api, cuGraphLaunch, exec, stream): calls it, and gives the Status.
-#define RONDO_CUDA(api, function, ...)                                    \
-  ::rondo::cuda::to_status((api), (api).function(__VA_ARGS__), #function, \
-                           "an earlier kernel, as " #function " reports,")
+#define RONDO_CUDA(api, function, ...) RONDO_CUDA_STATUS(api, function, (api).function(__VA_ARGS__))
 
 // Makes a context current on this thread. One that is current already, as in a program that uses the
 // runtime's interface, costs no push and pop. `pushed` is for leave.

@@ -30,35 +30,47 @@ constexpr const char* no_copy_updates =
     "takes cuGraphExecMemcpyNodeSetParams, which the driver does not have";
 constexpr const char* no_set_updates = "takes cuGraphExecMemsetNodeSetParams, which the driver does not have";
 
+// Which updates need the device's context current on the calling thread. By cuda.h (CUDA 13.0) hardly any:
+// CUDA_KERNEL_NODE_PARAMS_v2's `ctx` is "ignored if func is set", and the others are given theirs. But a
+// thread without one has been seen to crash in some of them; tests/conformance/context_need shows in which.
+// Asking which context is current costs a quarter of what an update does, so a kind that does without it
+// enters no scope.
+struct NeedsScope {
+  static constexpr bool function = false;      // a CUfunction, its arguments packed
+  static constexpr bool kernel = true;         // a CUkernel
+  static constexpr bool with_pointers = true;  // cooperative kernels, and very many bytes of arguments
+  static constexpr bool memcpy = true;
+  static constexpr bool memset = true;
+};
+
 bool takes_pointers(const ForeignKernel& kernel) noexcept {
   return kernel.is_cooperative || kernel.arguments.size() > most_packed_bytes;
 }
 
-// A kernel node's parameters, assembled from our own; its arguments' bytes as one of the two.
-KernelNodeParameters parameters_of(const ForeignKernel& kernel, void** pointers, void** extra) noexcept {
-  const Dim3 &grid = kernel.shape.grid, &block = kernel.shape.block;
-  const bool is_library_kernel = kernel.is_library_kernel;
-  return {is_library_kernel ? nullptr : static_cast<Function>(kernel.function),
-          grid.x,
-          grid.y,
-          grid.z,
-          block.x,
-          block.y,
-          block.z,
-          kernel.shape.shared_bytes,
-          pointers,
-          extra,
-          is_library_kernel ? static_cast<Kernel>(kernel.function) : nullptr,
-          static_cast<Context>(kernel.context)};
+// The parameters of a node with a CUfunction that takes its arguments packed.
+KernelNodeParameters parameters_of(const ForeignKernel& kernel, void** extra) noexcept {
+  // The driver's struct begins as ours does, which makes one copy of eight.
+  static_assert(offsetof(ForeignKernel, function) == offsetof(KernelNodeParameters, function) &&
+                offsetof(ForeignKernel, shape) == offsetof(KernelNodeParameters, grid_x) &&
+                offsetof(LaunchShape, shared_bytes) == 6 * sizeof(unsigned) &&
+                sizeof(LaunchShape) == 7 * sizeof(unsigned));
+  KernelNodeParameters parameters;
+  std::memcpy(&parameters, &kernel, offsetof(ForeignKernel, shape) + sizeof(LaunchShape));
+  parameters.kernel_parameters = nullptr;
+  parameters.extra = extra;
+  parameters.kernel = nullptr;
+  parameters.context = nullptr;
+  return parameters;
 }
 
 std::byte* bytes_of(const ForeignKernel& kernel) noexcept {
   return const_cast<std::byte*>(kernel.arguments.data());  // the driver reads it only
 }
 
-class CudaForeignGraphs final : public ForeignGraphs {
+class alignas(64) CudaForeignGraphs final : public ForeignGraphs {
  public:
-  CudaForeignGraphs(const Api& api, Context context) : api_(api), context_(context) {}
+  CudaForeignGraphs(const Api& api, Context context)
+      : api_(api), context_(context), set_kernel_parameters_(api.cuGraphExecKernelNodeSetParams_v2) {}
 
   std::vector<NodeHandle> nodes(GraphHandle graph) override;
   std::vector<std::pair<NodeHandle, NodeHandle>> edges(GraphHandle graph) override;
@@ -73,7 +85,7 @@ class CudaForeignGraphs final : public ForeignGraphs {
   std::optional<AddressRange> allocation(std::uint64_t address) noexcept override;
 
  private:
-  Status update_with_pointers(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) const noexcept;
+  Status update_otherwise(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) const noexcept;
   void need(bool is_there, const char* function, int version) const;
   std::string name_of(const ForeignKernel& kernel) const;
   std::vector<ParameterLayout> layout_of(const ForeignKernel& kernel, const CodeObjects* code_objects) const;
@@ -82,6 +94,8 @@ class CudaForeignGraphs final : public ForeignGraphs {
 
   const Api& api_;
   const Context context_;
+  // Beside the pointer to this object's functions, where the table's own lies in a cache line of its own.
+  const decltype(Api::cuGraphExecKernelNodeSetParams_v2) set_kernel_parameters_;
 };
 
 #define RONDO_CUDA_ENTER_OR_THROW(doing) \
@@ -280,6 +294,10 @@ ForeignKernel CudaForeignGraphs::read_kernel(NodeHandle node, const CodeObjects*
       kernel, pointers,
       pointers == nullptr ? packed_values(native_parameters.extra) : std::span<const std::byte>());
   kernel.fixed = why_fixed(kernel);
+  kernel.needs_scope = takes_pointers(kernel)     ? NeedsScope::with_pointers
+                       : kernel.is_library_kernel ? NeedsScope::kernel
+                                                  : NeedsScope::function;
+  kernel.is_plain = kernel.fixed == nullptr && !kernel.is_library_kernel && !takes_pointers(kernel);
   return kernel;
 }
 
@@ -309,6 +327,7 @@ ForeignMemcpy CudaForeignGraphs::read_memcpy(NodeHandle node) {
   copy.height = native_copy.height;
   copy.depth = native_copy.depth;
   copy.context = context_;
+  copy.needs_scope = NeedsScope::memcpy;
   if (native_copy.from_type == MemoryType::array || native_copy.to_type == MemoryType::array) {
     copy.fixed = of_arrays;
   } else if (copy.height > 1 || copy.depth > 1) {
@@ -335,26 +354,39 @@ ForeignMemset CudaForeignGraphs::read_memset(NodeHandle node) {
   set.value = native_set.value;
   set.element_bytes = native_set.element_bytes;
   set.context = context_;
+  set.needs_scope = NeedsScope::memset;
   if (api_.cuGraphExecMemsetNodeSetParams == nullptr) set.fixed = no_set_updates;
   return set;
 }
 
 Status CudaForeignGraphs::update(ExecHandle exec, NodeHandle node, const ForeignKernel& kernel) noexcept {
-  if (kernel.fixed != nullptr) return refuse(kernel.fixed);
-  if (takes_pointers(kernel)) return update_with_pointers(exec, node, kernel);
+  if (!kernel.is_plain) return update_otherwise(exec, node, kernel);
   std::size_t bytes = kernel.arguments.size();
   void* extra[] = {launch_buffer(), bytes_of(kernel), launch_buffer_size(), &bytes, launch_end()};
-  const auto parameters = parameters_of(kernel, nullptr, bytes != 0 ? extra : nullptr);
-  return RONDO_CUDA(api_, cuGraphExecKernelNodeSetParams_v2, native(exec), native(node), &parameters);
+  const auto parameters = parameters_of(kernel, bytes != 0 ? extra : nullptr);
+  return RONDO_CUDA_STATUS(api_, cuGraphExecKernelNodeSetParams_v2,
+                           set_kernel_parameters_(native(exec), native(node), &parameters));
 }
 
 // By itself, so that only these updates touch so much of the stack.
-[[gnu::noinline]] Status CudaForeignGraphs::update_with_pointers(ExecHandle exec, NodeHandle node,
-                                                                 const ForeignKernel& kernel) const noexcept {
+[[gnu::noinline]] Status CudaForeignGraphs::update_otherwise(ExecHandle exec, NodeHandle node,
+                                                             const ForeignKernel& kernel) const noexcept {
+  if (kernel.fixed != nullptr) return refuse(kernel.fixed);
+  std::size_t bytes = kernel.arguments.size();
+  void* extra[] = {launch_buffer(), bytes_of(kernel), launch_buffer_size(), &bytes, launch_end()};
   void* pointers[most_pointers];
-  for (std::size_t i = 0; i < kernel.layout.size(); ++i)
-    pointers[i] = bytes_of(kernel) + kernel.layout[i].offset;
-  const auto parameters = parameters_of(kernel, pointers, nullptr);
+  auto parameters = parameters_of(kernel, bytes != 0 ? extra : nullptr);
+  if (takes_pointers(kernel)) {
+    for (std::size_t i = 0; i < kernel.layout.size(); ++i)
+      pointers[i] = bytes_of(kernel) + kernel.layout[i].offset;
+    parameters.kernel_parameters = pointers;
+    parameters.extra = nullptr;
+  }
+  if (kernel.is_library_kernel) {
+    parameters.function = nullptr;
+    parameters.kernel = static_cast<Kernel>(kernel.function);
+    parameters.context = static_cast<Context>(kernel.context);
+  }
   return RONDO_CUDA(api_, cuGraphExecKernelNodeSetParams_v2, native(exec), native(node), &parameters);
 }
 

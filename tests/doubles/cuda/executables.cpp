@@ -84,8 +84,8 @@ Result instantiate(Exec* exec, const GraphObject& graph) {
 }
 
 // cuda.h, cuGraphExecKernelNodeSetParams (CUDA 13.0): the node is that of the graph from which the exec was
-// instantiated, and must not have been removed from it. A current context is asked for in every update: the
-// real driver may crash without one.
+// instantiated, and must not have been removed from it. Where Rondo does not rely on it that an update needs
+// no current context (cuda/foreign_graphs.cpp, NeedsScope), one is asked for: the real driver may crash.
 template <class Check, class Body>
 Result with_node_of(const char* name, Check check, Exec exec, Node node, Body body) noexcept {
   return call(name, check, [&] {
@@ -153,8 +153,10 @@ Result cuGraphUpload(Exec exec, Stream stream) {
 }
 
 Result cuGraphExecKernelNodeSetParams_v2(Exec exec, Node node, const KernelNodeParameters* parameters) {
-  return with_node_of("cuGraphExecKernelNodeSetParams_v2", check_context, exec, node,
-                      [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
+  const bool needs_context =
+      parameters == nullptr || parameters->function == nullptr || parameters->kernel_parameters != nullptr;
+  return with_node_of("cuGraphExecKernelNodeSetParams_v2", needs_context ? check_context : check_initialized,
+                      exec, node, [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
                         if (parameters == nullptr || of.type != NodeType::kernel)
                           return Result::invalid_value;
                         NodeParameters copied;
