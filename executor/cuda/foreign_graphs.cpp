@@ -30,17 +30,14 @@ constexpr const char* no_copy_updates =
     "takes cuGraphExecMemcpyNodeSetParams, which the driver does not have";
 constexpr const char* no_set_updates = "takes cuGraphExecMemsetNodeSetParams, which the driver does not have";
 
-// Which updates need the device's context current on the calling thread. By cuda.h (CUDA 13.0) hardly any:
-// CUDA_KERNEL_NODE_PARAMS_v2's `ctx` is "ignored if func is set", and the others are given theirs. But a
-// thread without one has been seen to crash in some of them; tests/conformance/context_need shows in which.
-// Asking which context is current costs a quarter of what an update does, so a kind that does without it
-// enters no scope.
+// Which updates need a context current on the calling thread. By cuda.h (CUDA 13.0) none:
+// CUDA_KERNEL_NODE_PARAMS_v2's `ctx` is "ignored if func is set", and the others are given theirs. But CUDA
+// 13.0's driver ends in a segmentation fault where a kernel node of any kind is updated on a thread that has
+// none; which context it is does not matter. tests/conformance/context_need shows it.
 struct NeedsScope {
-  static constexpr bool function = false;      // a CUfunction, its arguments packed
-  static constexpr bool kernel = true;         // a CUkernel
-  static constexpr bool with_pointers = true;  // cooperative kernels, and very many bytes of arguments
-  static constexpr bool memcpy = true;
-  static constexpr bool memset = true;
+  static constexpr bool kernel = true;
+  static constexpr bool memcpy = false;
+  static constexpr bool memset = false;
 };
 
 bool takes_pointers(const ForeignKernel& kernel) noexcept {
@@ -294,9 +291,7 @@ ForeignKernel CudaForeignGraphs::read_kernel(NodeHandle node, const CodeObjects*
       kernel, pointers,
       pointers == nullptr ? packed_values(native_parameters.extra) : std::span<const std::byte>());
   kernel.fixed = why_fixed(kernel);
-  kernel.needs_scope = takes_pointers(kernel)     ? NeedsScope::with_pointers
-                       : kernel.is_library_kernel ? NeedsScope::kernel
-                                                  : NeedsScope::function;
+  kernel.needs_scope = NeedsScope::kernel;
   kernel.is_plain = kernel.fixed == nullptr && !kernel.is_library_kernel && !takes_pointers(kernel);
   return kernel;
 }

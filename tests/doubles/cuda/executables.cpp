@@ -84,8 +84,8 @@ Result instantiate(Exec* exec, const GraphObject& graph) {
 }
 
 // cuda.h, cuGraphExecKernelNodeSetParams (CUDA 13.0): the node is that of the graph from which the exec was
-// instantiated, and must not have been removed from it. Where Rondo does not rely on it that an update needs
-// no current context (cuda/foreign_graphs.cpp, NeedsScope), one is asked for: the real driver may crash.
+// instantiated, and must not have been removed from it. A kernel's update needs a current context: without one the
+// driver of CUDA 13.0 crashes, where copies' and fills' updates work.
 template <class Check, class Body>
 Result with_node_of(const char* name, Check check, Exec exec, Node node, Body body) noexcept {
   return call(name, check, [&] {
@@ -153,10 +153,8 @@ Result cuGraphUpload(Exec exec, Stream stream) {
 }
 
 Result cuGraphExecKernelNodeSetParams_v2(Exec exec, Node node, const KernelNodeParameters* parameters) {
-  const bool needs_context =
-      parameters == nullptr || parameters->function == nullptr || parameters->kernel_parameters != nullptr;
-  return with_node_of("cuGraphExecKernelNodeSetParams_v2", needs_context ? check_context : check_initialized,
-                      exec, node, [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
+  return with_node_of("cuGraphExecKernelNodeSetParams_v2", check_context, exec, node,
+                      [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
                         if (parameters == nullptr || of.type != NodeType::kernel)
                           return Result::invalid_value;
                         NodeParameters copied;
@@ -172,7 +170,7 @@ Result cuGraphExecKernelNodeSetParams_v2(Exec exec, Node node, const KernelNodeP
 // cuda.h: one row before and after, from and to the same kinds of memory.
 Result cuGraphExecMemcpyNodeSetParams(Exec exec, Node node, const Memcpy3D* parameters, Context context) {
   return with_node_of(
-      "cuGraphExecMemcpyNodeSetParams", check_context, exec, node,
+      "cuGraphExecMemcpyNodeSetParams", check_initialized, exec, node,
       [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
         if (parameters == nullptr || context == nullptr || of.type != NodeType::memcpy ||
             !is_one_row(of.copy) || !is_one_row(*parameters) || of.copy.from_type != parameters->from_type ||
@@ -190,7 +188,7 @@ Result cuGraphExecMemcpyNodeSetParams(Exec exec, Node node, const Memcpy3D* para
 Result cuGraphExecMemsetNodeSetParams(Exec exec, Node node, const MemsetNodeParameters* parameters,
                                       Context context) {
   return with_node_of(
-      "cuGraphExecMemsetNodeSetParams", check_context, exec, node,
+      "cuGraphExecMemsetNodeSetParams", check_initialized, exec, node,
       [&](ExecObject& object, ExecObject::Work& work, const NodeObject& of) {
         if (parameters == nullptr || context == nullptr || of.type != NodeType::memset ||
             of.set.height != parameters->height || of.set.width != parameters->width ||
