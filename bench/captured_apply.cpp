@@ -6,6 +6,9 @@
 //
 //     captured_apply
 //
+//   apply/in_context/k   on a thread with a context current, which the loop needs too
+//   apply/anywhere/k     the same without saying so: apply asks the driver
+//
 // Counters, medians over all samples: rondo_us and loop_us; ratio, the one over the other.
 #include <benchmark/benchmark.h>
 
@@ -102,7 +105,7 @@ class Captured {
   rondo::OwnedExec by_rondo, by_loop;  // destroyed before the graph
 };
 
-void apply(benchmark::State& state) {
+void apply(benchmark::State& state, rondo::CapturedGraph::ThreadContext context) {
   Captured chain;
   auto captured = rondo::CapturedGraph::adopt(chain.device, chain.graph());
   const auto changed = static_cast<std::size_t>(state.range(0));
@@ -116,7 +119,7 @@ void apply(benchmark::State& state) {
     }
     rondo::Status status;
     const auto by_rondo = [&] {
-      rondo_us.push_back(microseconds([&] { status = captured.apply(chain.by_rondo.get()); }));
+      rondo_us.push_back(microseconds([&] { status = captured.apply(chain.by_rondo.get(), context); }));
       chain.launch(chain.by_rondo);
     };
     const auto by_loop = [&] {
@@ -164,8 +167,10 @@ void adopt(benchmark::State& state) {
   state.counters["us_a_node"] = median(us) / static_cast<double>(node_count);
 }
 
-BENCHMARK(apply)->Arg(1)->Arg(64)->Arg(1024)->UseManualTime()->Iterations(samples)->Unit(
-    benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(apply, in_context, rondo::CapturedGraph::ThreadContext::current)
+    ->Arg(1)->Arg(64)->Arg(1024)->UseManualTime()->Iterations(samples)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(apply, anywhere, rondo::CapturedGraph::ThreadContext::unknown)
+    ->Arg(1)->Arg(64)->Arg(1024)->UseManualTime()->Iterations(samples)->Unit(benchmark::kMicrosecond);
 BENCHMARK(recapture)->UseManualTime()->Iterations(samples)->Unit(benchmark::kMicrosecond);
 BENCHMARK(adopt)->UseManualTime()->Iterations(samples / 10)->Unit(benchmark::kMicrosecond);
 

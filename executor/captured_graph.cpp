@@ -184,14 +184,15 @@ Status CapturedGraph::State::update_no_kernel(ExecHandle handle, const Update& d
           "an earlier apply failed part of the way: instantiate the graph again, and reset()"};
 }
 
-Status CapturedGraph::apply(void* exec) noexcept {
+Status CapturedGraph::apply(void* exec, ThreadContext context) noexcept {
   State& state = *state_;
   const auto handle = static_cast<ExecHandle>(exec);
   if (handle == nullptr || state.failed) return state.refusal(handle);
   const bool is_of_last_apply = handle == state.exec;
   const State::Updates& due = is_of_last_apply ? state.pending : state.changed;
   const bool needs_scope = is_of_last_apply ? state.pending_needs_scope : state.changed_needs_scope;
-  const Status status = needs_scope ? state.update_in_scope(handle, due) : state.update(handle, due);
+  const Status status = needs_scope && context == ThreadContext::unknown ? state.update_in_scope(handle, due)
+                                                                         : state.update(handle, due);
   if (!status.ok()) return status;
   state.pending.clear();
   state.pending_needs_scope = false;

@@ -254,6 +254,14 @@ TEST_F(CapturedGraphTest, UpdatesAreMadeInADriverScope) {
   }
 }
 
+TEST_F(CapturedGraphTest, NoScopeIsEnteredWhereTheCallerSaysThatAContextIsCurrent) {
+  add_pointer_kernel(old_memory.begin);
+  CapturedGraph captured = adopt();
+  captured.retarget(old_memory, new_memory.begin);
+  // The fake refuses updates outside of a scope, and tells so.
+  EXPECT_FALSE(captured.apply(&first_exec_, CapturedGraph::ThreadContext::current).ok());
+}
+
 TEST_F(CapturedGraphTest, AFailureOfTheDriverIsTold) {
   for (int i = 0; i < 3; ++i) add_pointer_kernel(old_memory.begin);
   CapturedGraph captured = adopt();

@@ -118,7 +118,13 @@ class CapturedGraph {
   // them. When the driver refuses one all the same, the exec may be left with half of the changes:
   // has_failed(), and every later apply is refused until the exec has been instantiated anew and reset()
   // called. No allocation, lock or string on our side.
-  Status apply(void* exec) noexcept;
+  //
+  // CUDA's driver takes a kernel's update only on a thread with a context current (which one does not matter;
+  // without, CUDA 13.0's ends in a segmentation fault). With `unknown`, apply asks for it and makes the
+  // device's current where there is none; `current` says that there is one, as wherever the runtime's
+  // interface was used, and saves the question.
+  enum class ThreadContext : std::uint8_t { unknown, current };
+  Status apply(void* exec, ThreadContext context = ThreadContext::unknown) noexcept;
   bool has_failed() const noexcept;
   // A new exec, instantiated from the graph as it was adopted: the next apply brings every changed node to
   // it.
