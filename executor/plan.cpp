@@ -47,6 +47,15 @@ class KernelTable {
     }
   }
 
+  // Families can have hundreds of members: of many, the first few.
+  static std::string declared(std::vector<std::string> names) {
+    constexpr std::size_t most = 24;
+    const std::size_t more = names.size() > most ? names.size() - most : 0;
+    names.resize(names.size() - more);
+    return fmt::format("Declared: {}{}.", fmt::join(names, ", "),
+                       more == 0 ? "" : fmt::format(" and {} more", more));
+  }
+
   // The PlanKernel of that name, made on first use. Throws Complaint.
   std::uint32_t use(const std::string& name, const std::string& pointer) {
     if (const auto found = used_.find(name); found != used_.end()) return found->second;
@@ -56,7 +65,7 @@ class KernelTable {
       for (const auto& [known, kernel] : declared_) names.push_back(known);
       throw Complaint{.pointer = pointer,
                       .message = fmt::format("there is no kernel \"{}\".{}", name, suggest(name, names)),
-                      .hint = fmt::format("Declared: {}.", fmt::join(names, ", "))};
+                      .hint = declared(std::move(names))};
     }
     const Declared& kernel = found->second;
     const std::size_t unit = unit_of(kernel);

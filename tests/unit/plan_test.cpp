@@ -333,6 +333,10 @@ TEST_F(PlanTest, NamesThatClashOrAreMissingOnceFamiliesAreExpanded) {
       refusal({.buffers = R"j("x.{i}": {"for": {"i": 3}, "type": "f32", "shape": [4], "role": "state"})j",
                .ops = R"j({"kernel": "k", "grid": [1], "block": [1], "args": ["x.{n - 61}[0]"]})j"}),
       HasSubstr("no buffer \"x.3\""));
+  EXPECT_THAT(refusal({.kernels = R"j("k{i}": {"for": {"i": 30}, "code": "void k(float* x) {}", "entry": "k"})j",
+                       .ops = R"j({"kernel": "kn", "grid": [1], "block": [1], "args": ["x"]})j"}),
+              AllOf(HasSubstr("there is no kernel \"kn\""), HasSubstr("Declared: k0, k1,"),
+                    HasSubstr(" and 6 more.")));
 }
 
 TEST_F(PlanTest, TheComputeCapabilityIsAConstant) {
