@@ -328,10 +328,7 @@ __device__ inline void multiply(ring& ring, block_memory<persistent<Weight>::til
     for (int first_row = 0; first_row < tile_rows; first_row += rows) {
       barrier_wait(ring.full + 8 * ring.read.stage, ring.read.parity);
       const unsigned stage = ring.data + ring.read.stage * stage_bytes;
-      // Read by the lane that will say that the stage has been read, and by no other: it is what racecheck
-      // can follow.
-      if (lane == 0) tile = memory.stage_tiles[ring.read.stage];
-      tile = __shfl_sync(0xffffffffu, tile, 0);
+      tile = memory.stage_tiles[ring.read.stage];
       float sums[rows];
 #pragma unroll
       for (int first_of_batch = 0; first_of_batch < rows; first_of_batch += batch) {
