@@ -192,7 +192,8 @@ TEST_P(LlamaDecode, LogitsFollowTheReferenceFedItsOwnTokens) {
     EXPECT_EQ(counters.captures, 0u);
     // Where the persistent kernel can be had, it is what was tested.
     const DeviceProperties& properties = device_->properties();
-    if (folder.filename().string().starts_with("wide") && properties.compute_capability >= 90 && properties.warp_size == 32 && properties.processors <= 160) {
+    const std::string name = folder.filename().string();
+    if (name.starts_with("wide") && !name.ends_with("safetensors") && properties.compute_capability >= 90 && properties.warp_size == 32 && properties.processors <= 160) {
       EXPECT_TRUE(decoder.is_persistent());
     }
     std::printf("%s, %s%s: worst relative error of the logits %.2e\n", GetParam(), folder.filename().c_str(),
