@@ -192,6 +192,15 @@ class Check(ProgramTest):
         self.assertIn('Did you mean "params"?', done.stdout)
         self.assertIn("/buffers/x/type", done.stdout)
 
+    def test_constants_that_follow_from_others_cannot_contradict_them(self):
+        sizes = {"n_layers": 1, "d": 64, "d_ff": 64, "vocab": 32, "n_heads": 2, "epsilon": "1e-5", "context": 64}
+        shape = [part for name, value in sizes.items() for part in ("--const", f"{name}={value}")]
+        decode = ["check", CONFIGS / "llama" / "decode.json", "--device", "host", "--weights", "random:f16", *shape]
+        self.assertIn("good", self.rondo(*decode).stdout)
+        for wrong in ["q_dim=7", "kv_dim=1", "heads_per_kv=0", "heads_per_kv=-1"]:
+            done = self.rondo(*decode, "--const", wrong, expect=2)
+            self.assertIn("follow from n_heads, n_kv and head_dim", done.stdout, wrong)
+
     def test_errors_have_places_in_json(self):
         broken = schedule()
         broken["buffers"]["x"]["type"] = "f31"
